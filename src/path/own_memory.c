@@ -151,6 +151,8 @@ bool vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, 
 	uint32_t part;
 	uint8_t *at;
 
+	if (__builtin_expect(count == 1 && offset + length <= sge->length, 1))
+		return vb_user_read(out, (const void *)(uintptr_t)(sge->addr + offset), length);
 	for (; length && (part = walk_on(&walk, length, &at)); length -= part, out += part)
 		if (!vb_user_read(out, at, part))
 			return false;

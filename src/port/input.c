@@ -54,9 +54,17 @@ static uint16_t fabric_of(const struct vb_delivery *from)
 	return from->endpoint ? from->endpoint->fabric : from->fabric;
 }
 
-static void show_packet(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
-			uint32_t length, unsigned position)
+/* The packets of the same length behind the one at `at`, up to `end`. A capture shows each. */
+static uint32_t count_more(const struct vb_delivery *from, uint32_t at, uint32_t end)
 {
+	return end - at < 2 * from->segment || vb_captured() ? 0 : (end - at) / from->segment - 1;
+}
+
+/* Shows the packets from `at` to `end`, the first of them at least; returns the number of bytes. */
+static uint32_t show_packets(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
+			     uint32_t end, unsigned position)
+{
+	const uint32_t length = packet_length(end - at, from->segment);
 	const struct vb_arrival arrival = {
 		.flow = from->flow,
 		.bytes = from->bytes + at,
@@ -66,16 +74,20 @@ static void show_packet(struct vb_port *port, const struct vb_delivery *from, ui
 		.scope = from->scope,
 		.position = (uint16_t)(from->position + position),
 		.burst = port->burst,
+		.more = count_more(from, at, end),
 		.peer = from->peer,
 		.forwarded = from->forwarded,
 		.fabric = fabric_of(from),
 	};
 
-	port->counters->packets_in++;
-	port->counters->bytes_in += length;
+	unsigned taken;
+
 	if (vb_captured())
 		vb_port_capture_in(&arrival);
-	port->input(port->input_arg, &arrival);
+	taken = port->input(port->input_arg, &arrival);
+	port->counters->packets_in += taken;
+	port->counters->bytes_in += (uint64_t)taken * length;
+	return taken * length;
 }
 
 /* Packets that may not be forwarded: no circles, and no relaying for peers. */
@@ -213,21 +225,23 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 	if (__builtin_expect(fabric_of(delivery), 0))
 		show_groups(port, delivery);
 	if (ack < delivery->length)
-		show_packet(port, delivery, ack, delivery->length - ack, ack / delivery->segment);
+		show_packets(port, delivery, ack, delivery->length, ack / delivery->segment);
 	for (; at < ack; at += length) {
 		uint32_t row;
 		int lane;
 
-		length = packet_length(delivery->length - at, delivery->segment);
 		if (own && names_same_qp(delivery, at)) {
-			show_packet(port, delivery, at, length, count++);
+			length = show_packets(port, delivery, at, ack, count);
+			count += vb_packets_of(length, delivery->segment);
 			continue;
 		}
-		row = row_of(delivery->bytes + at, length);
+		row = row_of(delivery->bytes + at,
+			     packet_length(delivery->length - at, delivery->segment));
 		lane = target_of(port, delivery, row);
 		own = lane == (int)port->lane;
 		if (__builtin_expect(own, 1)) {
-			show_packet(port, delivery, at, length, count++);
+			length = show_packets(port, delivery, at, ack, count);
+			count += vb_packets_of(length, delivery->segment);
 			continue;
 		}
 		length = run_length(delivery, at, row);

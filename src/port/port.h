@@ -84,6 +84,7 @@ struct vb_arrival {
 	uint32_t scope; /* UDP: the interface that it came by if its source is link-local; else 0 */
 	uint16_t position;    /* in its burst */
 	uint64_t burst;       /* a number for all packets that have come with it; 0: none have */
+	uint32_t more;        /* packets of the same length that lie behind it and came with it */
 	struct vb_peer *peer; /* the owner of the slot socket that it came through, or NULL */
 	bool forwarded;       /* another process got it on UDP and gave it to us; peer is NULL */
 	uint16_t fabric; /* it came to a multicast group: the link's number (nic/group.h); else 0 */
@@ -92,7 +93,8 @@ struct vb_arrival {
 /* An address of a flow, its src or dst, as a GID. */
 union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address[16]);
 
-typedef void (*vb_port_input)(void *arg, const struct vb_arrival *arrival);
+/* Returns the number of packets that were taken: one, and some of those that lie behind it. */
+typedef unsigned (*vb_port_input)(void *arg, const struct vb_arrival *arrival);
 
 /* Counted since the port was opened. */
 struct vb_port_counters {

@@ -249,10 +249,10 @@ bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const ui
 
 /* --- joining --- */
 
-static void ignore_packet(void *arg, const struct vb_arrival *arrival)
+static unsigned ignore_packet(void *arg, const struct vb_arrival *arrival)
 {
 	(void)arg;
-	(void)arrival;
+	return arrival->more + 1;
 }
 
 /* Packets of others are forwarded. This process has no packets yet, only answers. */

@@ -198,7 +198,7 @@ static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, uint32_t head,
 
 	for (unsigned i = VB_ICRC_HEAD; i < VB_BTH_LENGTH; i++)
 		state ^= tables.byte[VB_BTH_LENGTH - 1 - i][bth[i]];
-	return flow->ipv6 ? state : state ^ add16(AT_IPV4_ID, id);
+	return flow->ipv6 || !id ? state : state ^ add16(AT_IPV4_ID, id);
 }
 
 /*

@@ -277,6 +277,22 @@ enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet 
 	return bytes[8] & RESERVED_8 ? VB_PACKET_RESERVED : VB_PACKET_OK;
 }
 
+enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet)
+{
+	const unsigned headers = vb_opcode_row(packet->opcode)->headers;
+	const uint8_t *at = bytes + VB_BTH_LENGTH;
+	uint32_t reserved = bytes[8] & RESERVED_8;
+
+	packet->ack_request = bytes[8] & ACK_REQUEST;
+	packet->psn = vb_get24(bytes + 9);
+	if (headers) {
+		reserved |= parse_leading(&at, headers, packet);
+		at = parse_trailing(at, headers, packet);
+	}
+	packet->payload = at;
+	return reserved || syndrome_reserved(packet->syndrome) ? VB_PACKET_RESERVED : VB_PACKET_OK;
+}
+
 static uint8_t *emit_leading(const struct vb_packet *packet, unsigned headers, uint8_t *at)
 {
 	if (headers & VB_HEADER_XRCETH)
@@ -323,9 +339,18 @@ size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out)
 	uint8_t *end;
 
 	emit_bth(packet, out);
+	if (!headers)
+		return VB_BTH_LENGTH;
 	end = emit_leading(packet, headers, out + VB_BTH_LENGTH);
 	end = emit_trailing(packet, headers, end);
 	return (size_t)(end - out);
+}
+
+void vb_packet_emit_next(const uint8_t *before, uint32_t psn, uint8_t *out)
+{
+	memcpy(out, before, VB_BTH_LENGTH);
+	out[8] = 0;
+	vb_put24(out + 9, psn);
 }
 
 size_t vb_packet_length(const struct vb_packet *packet)

@@ -102,12 +102,19 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
  */
 enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet);
 
+/* The same for any opcode: extended headers are parsed as well. */
+enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet);
+
 /*
  * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The
  * caller adds payload, pad zeros and ICRC. The pad count comes from payload_length; packet->pad is
  * ignored.
  */
 size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out);
+
+/* The same for a packet whose headers are those of the packet at `before`, a BTH alone, but for the
+ * PSN. It asks for no ACK. */
+void vb_packet_emit_next(const uint8_t *before, uint32_t psn, uint8_t *out);
 
 /* Whole length on the wire: headers, payload, pad, ICRC. */
 size_t vb_packet_length(const struct vb_packet *packet);

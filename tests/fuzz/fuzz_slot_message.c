@@ -34,7 +34,7 @@ static int outer, there = -1;
 static struct stage stage;
 static uint64_t sum;
 
-static void input(void *arg, const struct vb_arrival *arrival)
+static unsigned input(void *arg, const struct vb_arrival *arrival)
 {
 	(void)arg;
 	fuzz_check(arrival->length && arrival->length <= VB_DATAGRAM_MAX);
@@ -51,9 +51,9 @@ static void input(void *arg, const struct vb_arrival *arrival)
 		after = vb_roce_counters(&stage.roce);
 		fuzz_check(!memcmp(&before, &after, sizeof(before)));
 		fuzz_check(psn == stage.end[STAGE_RC].wired->resp.expected_psn);
-		return;
+		return 1;
 	}
-	vb_roce_input(&stage.roce, arrival);
+	return vb_roce_input(&stage.roce, arrival);
 }
 
 static void peer_make(void)

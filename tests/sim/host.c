@@ -171,20 +171,26 @@ static struct core *core_for(struct host *host, const struct transit *transit)
 	return &host->cores[lane < 0 ? VB_LANE_FIRST : lane];
 }
 
-struct core *host_input(struct host *host, const struct transit *transit)
+struct core *host_input(struct host *host, struct transit *const *transits, unsigned count,
+			unsigned *taken)
 {
-	struct core *core = core_for(host, transit);
+	static uint8_t bytes[TOGETHER_MAX * VB_PACKET_MAX];
+	const struct transit *first = transits[0];
+	struct core *core = core_for(host, first);
 	struct vb_arrival arrival = {
-		.flow = &transit->flow,
-		.bytes = transit->bytes,
-		.length = transit->length,
-		.traffic_class = transit->traffic_class,
+		.flow = &first->flow,
+		.bytes = bytes,
+		.length = first->length,
+		.traffic_class = first->traffic_class,
 		.hop_limit = 60,
-		.burst = burst_of(host, transit),
+		.burst = burst_of(host, first),
+		.more = count - 1,
 	};
 
+	for (unsigned i = 0; i < count; i++)
+		memcpy(bytes + (size_t)i * first->length, transits[i]->bytes, first->length);
 	core->roce.now_ns = host->world->now_ns;
-	vb_roce_input(&core->roce, &arrival);
+	*taken = vb_roce_input(&core->roce, &arrival);
 	return core;
 }
 

@@ -361,14 +361,9 @@ static void attend(struct rig *rig)
 		vb_qp_flush_check(rig->qp);
 }
 
-void rig_give(struct rig *rig, struct vb_packet packet)
+/* The packet as it lies in a receive buffer; returns its length. */
+static uint32_t put_packet(const struct rig *rig, struct vb_packet packet, uint8_t *bytes)
 {
-	uint8_t bytes[VB_PACKET_MAX];
-	struct vb_arrival arrival = { .flow = &rig->back,
-				      .bytes = bytes,
-				      .traffic_class = rig->traffic_class,
-				      .hop_limit = 60,
-				      .burst = rig->burst };
 	size_t length;
 
 	packet.dest_qpn = packet.dest_qpn ? packet.dest_qpn : rig->qp->ibv.qp_num;
@@ -382,8 +377,46 @@ void rig_give(struct rig *rig, struct vb_packet packet)
 	vb_icrc_put(&rig->back, 0, bytes, length);
 	if (rig->damaged)
 		bytes[length - 1] ^= 1;
-	arrival.length = (uint32_t)length + VB_ICRC_LENGTH;
+	return (uint32_t)length + VB_ICRC_LENGTH;
+}
+
+static struct vb_arrival arrival_of(const struct rig *rig, const uint8_t *bytes)
+{
+	return (struct vb_arrival){ .flow = &rig->back,
+				    .bytes = bytes,
+				    .traffic_class = rig->traffic_class,
+				    .hop_limit = 60,
+				    .burst = rig->burst };
+}
+
+void rig_give(struct rig *rig, struct vb_packet packet)
+{
+	uint8_t bytes[VB_PACKET_MAX];
+	struct vb_arrival arrival = arrival_of(rig, bytes);
+
+	arrival.length = put_packet(rig, packet, bytes);
 	vb_roce_input(&rig->roce, &arrival);
+	attend(rig);
+}
+
+void rig_hold(struct rig *rig, struct vb_packet packet)
+{
+	assert_true(rig->held < RIG_HELD_MAX);
+	rig->held_length = put_packet(rig, packet, rig->held_bytes + rig->held * rig->held_length);
+	rig->held++;
+}
+
+void rig_give_held(struct rig *rig)
+{
+	struct vb_arrival arrival = arrival_of(rig, rig->held_bytes);
+	unsigned taken;
+
+	arrival.length = rig->held_length;
+	for (; rig->held; rig->held -= taken) {
+		arrival.more = rig->held - 1;
+		taken = vb_roce_input(&rig->roce, &arrival);
+		arrival.bytes += (size_t)taken * arrival.length;
+	}
 	attend(rig);
 }
 

@@ -29,6 +29,7 @@ enum {
 	RIG_REGION = 1 << 16,
 	RIG_QKEY = 0x11223344,
 	RIG_OUT_MAX = 4096,
+	RIG_HELD_MAX = 16,
 };
 
 struct rig_packet {
@@ -56,6 +57,10 @@ struct rig {
 	uint64_t burst; /* that they come in; 0: each comes alone */
 	bool damaged;
 	uint8_t payload[VB_MTU_MAX];
+	/* packets of one length that are given together, as they lie in a receive buffer */
+	uint8_t held_bytes[RIG_HELD_MAX * VB_PACKET_MAX];
+	unsigned held;
+	uint32_t held_length;
 	/* set before rig_open */
 	enum ibv_qp_type type;
 	struct ibv_qp_attr attr;
@@ -86,6 +91,9 @@ struct vb_report rig_refusal(struct rig *rig);
 
 /* What its peer does. */
 void rig_give(struct rig *rig, struct vb_packet packet);
+/* The same for a packet that rig_give_held gives, together with those before it. */
+void rig_hold(struct rig *rig, struct vb_packet packet);
+void rig_give_held(struct rig *rig);
 void rig_ack(struct rig *rig, uint32_t psn, uint8_t syndrome);
 struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length);
 void rig_give_op(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length);

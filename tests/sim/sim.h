@@ -231,7 +231,10 @@ void host_close(struct host *host);
 void host_forget(struct host *host);
 void core_turn(struct core *core);
 /* Returns the core that took the packet. */
-struct core *host_input(struct host *host, const struct transit *transit);
+enum { TOGETHER_MAX = 16 }; /* packets that lie one behind the other in a receive buffer */
+/* Takes in the first of these packets, which all look alike, and *taken in all. */
+struct core *host_input(struct host *host, struct transit *const *transits, unsigned count,
+			unsigned *taken);
 /* The core that carries the QP of an end. */
 static inline struct core *end_core(const struct end *end)
 {

@@ -151,6 +151,145 @@ static void a_qp_that_goes_is_forgotten(void **state)
 	assert_written(PACKETS);
 }
 
+/* --- packets that lie one behind the other --- */
+
+static void hold_middles(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		fill((uint8_t)(next_psn - RIG_RQ_PSN));
+		rig_hold(&rig, rig_request(VB_OP_WRITE_MIDDLE, next_psn++, RIG_MTU));
+	}
+}
+
+static void what_lies_together_is_written(void **state)
+{
+	struct vb_packet asks;
+
+	begin_write();
+	hold_middles(3);
+	asks = rig_request(VB_OP_WRITE_MIDDLE, next_psn, RIG_MTU);
+	asks.ack_request = true;
+	fill((uint8_t)(next_psn++ - RIG_RQ_PSN));
+	rig_hold(&rig, asks);
+	hold_middles(2);
+	rig_give_held(&rig);
+	assert_written(PACKETS - 1);
+	rig_turn(&rig);
+	assert_int_equal(rig_take_op(&rig, VB_OP_ACKNOWLEDGE).psn, next_psn - 1);
+	end_write();
+	assert_int_equal(rig_take_op(&rig, VB_OP_ACKNOWLEDGE).psn, next_psn);
+	assert_written(PACKETS);
+}
+
+static void a_damaged_packet_among_them_is_dropped(void **state)
+{
+	begin_write();
+	hold_middles(2);
+	rig.damaged = true;
+	hold_middles(1);
+	rig.damaged = false;
+	hold_middles(3);
+	rig_give_held(&rig);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_ICRC], 1);
+	assert_written(3);
+	assert_int_not_equal(rig.region[3 * RIG_MTU], 3);
+	assert_int_not_equal(rig.region[4 * RIG_MTU], 4); /* behind the gap: it is kept */
+	next_psn = RIG_RQ_PSN + 3;
+	give_middle();
+	assert_written(PACKETS - 1);
+}
+
+static void a_repetition_among_them_changes_nothing(void **state)
+{
+	begin_write();
+	hold_middles(2);
+	next_psn--;
+	hold_middles(3);
+	rig_give_held(&rig);
+	assert_int_equal(rig.wired->counters.duplicates, 1);
+	assert_written(5);
+}
+
+static void they_end_with_the_message(void **state)
+{
+	begin_write();
+	hold_middles(PACKETS);
+	rig_give_held(&rig);
+	rig_turn(&rig);
+	assert_int_equal(rig_take_op(&rig, VB_OP_ACKNOWLEDGE).syndrome, VB_NAK_INVALID_REQUEST);
+	assert_written(PACKETS - 1);
+}
+
+static void packets_for_another_qp_are_not_among_them(void **state)
+{
+	struct vb_packet other = rig_request(VB_OP_WRITE_MIDDLE, RIG_RQ_PSN + 3, RIG_MTU);
+
+	begin_write();
+	hold_middles(2);
+	other.dest_qpn = rig.qp->ibv.qp_num + 1;
+	rig_hold(&rig, other);
+	hold_middles(2);
+	rig_give_held(&rig);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_UNKNOWN_QP], 1);
+	assert_written(5);
+}
+
+/* A READ has been asked for, and its answer begins. */
+static void begin_read(void)
+{
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, PACKETS * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	fill(0);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_FIRST, RIG_SQ_PSN, RIG_MTU);
+	rig.burst = BURST;
+	next_psn = RIG_SQ_PSN + 1;
+}
+
+static void hold_answers(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		fill((uint8_t)(next_psn - RIG_SQ_PSN));
+		rig_hold(&rig, rig_request(VB_OP_READ_RESPONSE_MIDDLE, next_psn++, RIG_MTU));
+	}
+}
+
+static void end_read(void)
+{
+	fill(PACKETS - 1);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_LAST, RIG_SQ_PSN + PACKETS - 1, RIG_MTU);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	assert_written(PACKETS);
+}
+
+static void answers_that_lie_together_are_stored(void **state)
+{
+	begin_read();
+	hold_answers(PACKETS - 2);
+	rig_give_held(&rig);
+	assert_int_equal(rig.wired->req.una_psn, next_psn);
+	assert_written(PACKETS - 1);
+	end_read();
+}
+
+static void a_damaged_answer_among_them_is_asked_for_again(void **state)
+{
+	begin_read();
+	hold_answers(2);
+	rig.damaged = true;
+	hold_answers(1);
+	rig.damaged = false;
+	hold_answers(3);
+	rig_give_held(&rig);
+	assert_int_equal(rig.wired->req.una_psn, RIG_SQ_PSN + 3);
+	assert_written(3);
+	rig_turn(&rig);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, RIG_SQ_PSN + 3);
+	fill(3);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN + 3, RIG_MTU);
+	end_read();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +301,13 @@ int main(void)
 		TEST_RC(a_qp_that_fails_takes_no_more),
 		TEST_RC(a_region_that_is_gone_is_not_written),
 		TEST_RC(a_qp_that_goes_is_forgotten),
+		TEST_RC(what_lies_together_is_written),
+		TEST_RC(a_damaged_packet_among_them_is_dropped),
+		TEST_RC(a_repetition_among_them_changes_nothing),
+		TEST_RC(they_end_with_the_message),
+		TEST_RC(packets_for_another_qp_are_not_among_them),
+		TEST_RC(answers_that_lie_together_are_stored),
+		TEST_RC(a_damaged_answer_among_them_is_asked_for_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,14 +90,45 @@ static void soon(struct core *core, uint64_t within_ns)
 		core->turn_ns = at_ns;
 }
 
+/* True: a receiver finds them in one buffer, one behind the other. */
+static bool lie_together(const struct transit *a, const struct transit *b)
+{
+	return a->to == b->to && a->length == b->length && a->traffic_class == b->traffic_class &&
+	       !memcmp(&a->flow, &b->flow, sizeof(a->flow));
+}
+
+/* The next event is a packet that comes at the same time, from the same sender. */
+static bool another_comes(const struct world *world, const struct event *event)
+{
+	const struct event *next = world->agenda.heap;
+
+	return world->agenda.count && next->kind == EVENT_PACKET && next->at_ns == event->at_ns &&
+	       lie_together(event->subject, next->subject);
+}
+
+static void packets_come(struct world *world, const struct event *event)
+{
+	struct transit *transits[TOGETHER_MAX] = { event->subject };
+	struct host *host = &world->hosts[transits[0]->to];
+	unsigned count = 1, taken;
+
+	while (count < TOGETHER_MAX && another_comes(world, event))
+		transits[count++] = agenda_pop(&world->agenda).subject;
+	for (unsigned done = 0; done < count; done += taken) {
+		struct core *core = host_input(host, transits + done, count - done, &taken);
+
+		for (unsigned i = 0; i < taken; i++)
+			soon(core, TURN_DELAY_NS);
+	}
+	for (unsigned i = 0; i < count; i++)
+		network_return(transits[i]);
+}
+
 static void handle(struct world *world, const struct event *event)
 {
-	struct transit *transit = event->subject;
-
 	switch ((enum event_kind)event->kind) {
 	case EVENT_PACKET:
-		soon(host_input(&world->hosts[transit->to], transit), TURN_DELAY_NS);
-		network_return(transit);
+		packets_come(world, event);
 		break;
 	case EVENT_POST:
 		load_post(event->subject);

@@ -101,12 +101,19 @@ static void take_kick(struct vb_qp *qp)
 		vb_roce_post(wired);
 }
 
-static void take_kicks(struct vb_lane *lane)
+__attribute__((noinline)) static void take_all_kicks(struct vb_lane *lane)
 {
 	struct vb_qp *qp;
 
 	while (atomic_load(&lane->kick_count) && (qp = next_kicked(lane)))
 		take_kick(qp);
+}
+
+/* Nearly always there are none. */
+static inline void take_kicks(struct vb_lane *lane)
+{
+	if (__builtin_expect(atomic_load(&lane->kick_count), 0))
+		take_all_kicks(lane);
 }
 
 void vb_wire_drop_kick(struct vb_lane *lane, struct vb_qp *qp)
@@ -199,7 +206,7 @@ static bool is_older(const struct vb_lane *lane, uint64_t age_ns, uint64_t now_n
  */
 __attribute__((noinline)) static void stand_in(struct vb_lane *lane)
 {
-	if (is_older(lane, SHARE_NS, vb_now_ns()) && vb_wire_begin(lane))
+	if (is_older(lane, SHARE_NS, lane->roce.now_ns) && vb_wire_begin(lane))
 		vb_wire_bring_on(lane, false);
 }
 
@@ -306,25 +313,25 @@ void vb_wire_kick(struct vb_qp *qp)
 
 /* --- packets --- */
 
-void vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival)
+unsigned vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
-	if (__builtin_expect(lane->fault != NULL, 0))
-		vb_wire_fault_input(lane, arrival);
-	else
-		vb_roce_input(&lane->roce, arrival);
+	if (__builtin_expect(!lane->fault, 1))
+		return vb_roce_input(&lane->roce, arrival);
+	vb_wire_fault_input(lane, arrival);
+	return 1;
 }
 
-static void on_packet(void *arg, const struct vb_arrival *arrival)
+static unsigned on_packet(void *arg, const struct vb_arrival *arrival)
 {
 	struct vb_lane *lane = arg;
 
 	/* Packets that came first go first. */
 	if (__builtin_expect(lane->held.count, 0))
 		vb_wire_held_release(lane);
-	if (arrival->peer && !vb_wire_adopt_late(lane, arrival))
-		vb_wire_hold(lane, arrival);
-	else
-		vb_wire_take_in(lane, arrival);
+	if (!arrival->peer || vb_wire_adopt_late(lane, arrival))
+		return vb_wire_take_in(lane, arrival);
+	vb_wire_hold(lane, arrival);
+	return 1;
 }
 
 void vb_wire_receive(struct vb_lane *lane)

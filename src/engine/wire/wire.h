@@ -46,7 +46,11 @@ struct vb_lane {
 	uint64_t window_ns;
 	uint64_t distrust_ns; /* the sockets are watched until then, even if a program polls */
 	uint64_t stay_ns;     /* so long it looks on for more packets before it sleeps ... */
-	uint64_t rest_ns;     /* ... and the time when it did so last */
+	uint64_t rest_ns;     /* ... the time when it did so last ... */
+	uint64_t stayed_ns;   /* ... how long it had looked on in vain before ... */
+	uint32_t hits;        /* looks in a row that were not in vain ... */
+	uint32_t skips;       /* ... looks that it leaves out now ... */
+	uint32_t skips_next;  /* ... and those that the last one in vain has cost */
 	uint64_t crowded_ns;  /* until then it does not look on: other threads need its CPU */
 	uint32_t seen;        /* the value of activity at the last look */
 	uint64_t again_ns;    /* another thread held the lock: wait so long until the next look */

@@ -44,6 +44,6 @@ void vb_wire_drop_kick(struct vb_lane *lane, struct vb_qp *qp);
  */
 bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival);
 /* Gives a packet to the fault rules, if there are any, else to its QP. */
-void vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival);
+unsigned vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival);
 
 #endif

@@ -25,6 +25,7 @@ static inline struct vb_arrival vb_origin_arrival(const struct vb_origin *origin
 	arrival.bytes = bytes;
 	arrival.length = length;
 	arrival.burst = 0; /* other packets came since */
+	arrival.more = 0;
 	return arrival;
 }
 

@@ -20,7 +20,10 @@ enum {
 	STAY_NS_MIN = 2000,
 	STAY_NS_MAX = 20000,
 	CROWDED_NS = 100000000, /* after a look that took so long that other threads have run */
-	MANY = 32,              /* packets: more may follow at once */
+	HITS_MIN = 8,           /* looks that were worth it, one after the other ... */
+	SKIPPED_MAX = 1023,     /* ... and those that a look in vain costs at most */
+	MANY = 32,              /* packets: a stream */
+	FEW_NS = 100000,        /* where there is no stream other work may wait */
 	LINGER_NS = 1000000000, /* a lane without QPs stays open so long: another QP may follow */
 };
 
@@ -78,18 +81,19 @@ static bool polls_hard(struct vb_lane *lane)
 /* --- looking on --- */
 
 /*
- * A thread that sleeps between two bursts is woken late, and the sender pays for waking it. So it
- * looks on for a moment after a burst. The moment becomes longer when a sleep was so short that
- * looking on would have saved it, and shorter when looking on was in vain.
+ * A thread that sleeps between two requests is woken late, and the sender pays for waking it. So it
+ * looks on for a moment, as long as would have saved the last sleep. But the sender, or a thread of
+ * this program that waits for memory to change, may need this very CPU. So a look in vain costs the
+ * next one, and then twice as many each time, until several in a row were worth it.
  */
 static void stay_learn(struct vb_lane *lane)
 {
-	const uint64_t slept_ns = vb_now_ns() - lane->rest_ns;
+	const uint64_t needed_ns = vb_now_ns() - lane->rest_ns + lane->stayed_ns;
 
-	if (slept_ns > STAY_NS_MAX)
-		lane->stay_ns /= 2;
+	if (needed_ns > STAY_NS_MAX)
+		lane->stay_ns = lane->stay_ns < STAY_NS_MIN ? 0 : lane->stay_ns / 2;
 	else
-		lane->stay_ns = lane->stay_ns < STAY_NS_MIN ? STAY_NS_MIN : 2 * lane->stay_ns;
+		lane->stay_ns = needed_ns + needed_ns / 2;
 	if (lane->stay_ns > STAY_NS_MAX)
 		lane->stay_ns = STAY_NS_MAX;
 }
@@ -105,52 +109,76 @@ static uint32_t count_own(struct vb_lane *lane, uint64_t before)
 }
 
 /* One look for more packets. False: another thread has the lock, and looks after the lane. */
-static bool look_again(struct vb_lane *lane, bool *many)
+static bool look_again(struct vb_lane *lane, uint32_t *packets)
 {
 	uint64_t before;
-	uint32_t packets;
 
 	if (!vb_wire_try_lock(lane))
 		return false;
 	before = vb_port_packets(lane->port);
 	vb_wire_look_again(lane);
-	packets = count_own(lane, before);
+	*packets = count_own(lane, before);
 	vb_wire_unlock(lane);
-	lane->served += packets;
-	*many = packets >= MANY;
+	lane->served += *packets;
 	return true;
 }
 
-/* True: many packets came. False: none did for stay_ns, or another thread looks after the lane. */
+/* Events of CQs and flushes: this thread, or the service thread, sees to them. */
+static bool has_other_work(const struct vb_lane *lane)
+{
+	const struct vb_nic *nic = lane->nic;
+
+	return atomic_load(&nic->seg.lent->attention) || atomic_load(&nic->flushes_pending);
+}
+
+static void judge_look(struct vb_lane *lane, bool hit)
+{
+	lane->hits = hit ? lane->hits + 1 : 0;
+	if (lane->hits >= HITS_MIN)
+		lane->skips_next = 0;
+	if (hit)
+		return;
+	lane->skips_next = 2 * lane->skips_next + 1;
+	if (lane->skips_next > SKIPPED_MAX)
+		lane->skips_next = SKIPPED_MAX;
+	lane->skips = lane->skips_next;
+}
+
+/* True: packets came. False: none did for stay_ns, or something else is to be done. */
 static bool look_on(struct vb_lane *lane)
 {
-	uint64_t now_ns = vb_now_ns(), last_ns;
-	const uint64_t end_ns = now_ns + lane->stay_ns;
-	bool many = false;
+	const uint64_t begin_ns = vb_now_ns();
+	uint64_t now_ns = begin_ns, last_ns;
+	uint32_t packets = 0;
 
-	while (!many && now_ns < end_ns) {
+	while (!packets && now_ns < begin_ns + lane->stay_ns) {
 		last_ns = now_ns;
-		if (!look_again(lane, &many))
+		if (has_other_work(lane) || !look_again(lane, &packets))
 			return false;
 		now_ns = vb_now_ns();
-		if (!many && now_ns - last_ns > STAY_NS_MAX) {
+		if (!packets && now_ns - last_ns > STAY_NS_MAX) {
 			lane->crowded_ns = now_ns + CROWDED_NS;
 			return false;
 		}
 	}
-	if (!many)
-		lane->stay_ns /= 2;
-	return many;
+	lane->stayed_ns = packets ? 0 : now_ns - begin_ns;
+	judge_look(lane, packets);
+	return packets;
 }
 
-/* For as long as bursts follow each other: other lanes and peers wait for this thread, too. */
-static void stay_awake(struct vb_lane *lane)
+/* For as long as packets follow each other: other lanes and peers wait for this thread, too. */
+static void stay_awake(struct vb_lane *lane, uint32_t packets)
 {
 	const uint64_t now_ns = vb_now_ns();
+	const uint64_t most_ns = packets >= MANY ? VB_WIRE_TICK_NS : FEW_NS;
 
-	if (now_ns < lane->crowded_ns)
+	if (now_ns < lane->crowded_ns || !lane->stay_ns)
 		return;
-	while (look_on(lane) && vb_now_ns() - now_ns < VB_WIRE_TICK_NS)
+	if (lane->skips) {
+		lane->skips--;
+		return;
+	}
+	while (look_on(lane) && vb_now_ns() - now_ns < most_ns)
 		;
 }
 
@@ -179,10 +207,11 @@ static void bring_on(struct vb_lane *lane, uint32_t polls)
 	vb_wire_bring_on(lane, false);
 	packets = count_own(lane, before);
 	vb_wire_unlock(lane);
+	lane->stayed_ns = 0;
 	if (!polls) {
 		lane->served += packets;
-		if (packets >= MANY)
-			stay_awake(lane);
+		if (packets)
+			stay_awake(lane, packets);
 	}
 	lane->left = polls_hard(lane);
 	if (lane->left)

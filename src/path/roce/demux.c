@@ -9,7 +9,7 @@
 #include "nic/mcast.h"
 #include "nic/migrate.h"
 #include "nic/qp_edges.h"
-#include "path/roce/roce.h"
+#include "path/roce/stretch.h"
 
 enum {
 	ECN_MASK = 3,
@@ -218,11 +218,16 @@ static void cnp_take(struct vb_wired *wired)
 		vb_congestion_marked(&req->congestion, now_ns);
 }
 
+static bool is_marked(const struct vb_arrival *arrival)
+{
+	return (arrival->traffic_class & ECN_MASK) == ECN_MARKED;
+}
+
 /* The requester of a READ decides how much of it is under way: a mark on its answer cuts here. */
 static void ecn_note(struct vb_wired *wired, const struct vb_packet *packet,
 		     const struct vb_arrival *arrival)
 {
-	if ((arrival->traffic_class & ECN_MASK) != ECN_MARKED || wired->qp->type == IBV_QPT_UD)
+	if (!is_marked(arrival) || wired->qp->type == IBV_QPT_UD)
 		return;
 	if (vb_opcode_row(packet->opcode)->family == VB_FAMILY_READ_RESPONSE && wired->req.started)
 		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
@@ -363,7 +368,7 @@ static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
  * ACK request and payload alone: what was found out about one of them holds for the next.
  */
 static void sequel_note(struct vb_wired *wired, const struct vb_packet *packet,
-			const struct vb_arrival *arrival)
+			const struct vb_arrival *arrival, uint32_t icrc_head)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	struct vb_sequel *sequel = &wired->roce->sequel;
@@ -373,8 +378,7 @@ static void sequel_note(struct vb_wired *wired, const struct vb_packet *packet,
 	sequel->burst = arrival->burst;
 	sequel->wired = wired;
 	sequel->length = arrival->length;
-	sequel->icrc_head =
-		vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	sequel->icrc_head = icrc_head;
 	memcpy(sequel->bytes, arrival->bytes, sizeof(sequel->bytes));
 	sequel->packet = *packet;
 }
@@ -390,6 +394,7 @@ void vb_roce_forget_sequel(struct vb_wired *wired)
 {
 	if (wired->roce->sequel.wired == wired)
 		wired->roce->sequel.burst = 0;
+	vb_known_forget(wired->roce, wired);
 }
 
 /* --- all packets --- */
@@ -418,19 +423,62 @@ static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_hazard_leave(roce->thread);
 }
 
-static void sequel_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+/* head: of the ICRC of this packet (wire/icrc.h). */
+static bool icrc_is_right(struct vb_roce *roce, const struct vb_arrival *arrival, uint32_t head)
+{
+	return vb_ident_check_behind(&roce->idents, arrival->flow, head, arrival->bytes,
+				     arrival->length - VB_ICRC_LENGTH, arrival->position,
+				     roce->now_ns);
+}
+
+/* False: the packet was dropped. */
+static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_sequel *sequel = &roce->sequel;
 	enum vb_packet_flaw flaw = vb_packet_parse_next(arrival->bytes, &sequel->packet);
 
 	if (flaw)
 		drop_malformed(roce, flaw);
-	else if (!vb_ident_check_behind(&roce->idents, arrival->flow, sequel->icrc_head,
-					arrival->bytes, arrival->length - VB_ICRC_LENGTH,
-					arrival->position, roce->now_ns))
-		drop_damaged(roce, &sequel->packet, arrival);
+	else if (icrc_is_right(roce, arrival, sequel->icrc_head))
+		return true;
 	else
-		wired_input(sequel->wired, &sequel->packet, arrival);
+		drop_damaged(roce, &sequel->packet, arrival);
+	return false;
+}
+
+static void sequel_deliver(struct vb_wired *wired, struct vb_stretch *stretch,
+			   const struct vb_arrival *arrival)
+{
+	const struct vb_packet *packet = &wired->roce->sequel.packet;
+
+	wired->heard_ns = wired->roce->now_ns;
+	if (vb_stretch_take(stretch, packet))
+		return;
+	vb_stretch_end(stretch);
+	packet_deliver(wired, packet, arrival);
+}
+
+/* Takes in sequels, up to the first packet that is none; returns their number. */
+static unsigned sequels_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	struct vb_sequel *sequel = &roce->sequel;
+	struct vb_wired *wired = sequel->wired;
+	struct vb_arrival next = *arrival;
+	struct vb_stretch stretch; /* not zeroed as a whole: its list of elements is large */
+	unsigned count = 0;
+
+	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+	vb_stretch_begin(&stretch, wired, &sequel->packet,
+			 is_marked(arrival) ? 0 : arrival->more + 1);
+	do {
+		if (sequel_parse(roce, &next))
+			sequel_deliver(wired, &stretch, &next);
+		next.bytes += next.length;
+		next.position++;
+	} while (count++ < arrival->more && is_sequel(sequel, &next));
+	vb_stretch_end(&stretch);
+	vb_hazard_leave(roce->thread);
+	return count;
 }
 
 static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
@@ -438,13 +486,14 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	struct vb_packet packet;
 	enum vb_packet_flaw flaw = vb_packet_parse(arrival->bytes, arrival->length, &packet);
 	struct vb_wired *wired;
+	uint32_t head;
 
 	if (flaw) {
 		drop_malformed(roce, flaw);
 		return;
 	}
-	if (!vb_ident_check(&roce->idents, arrival->flow, arrival->bytes,
-			    arrival->length - VB_ICRC_LENGTH, arrival->position, roce->now_ns)) {
+	head = vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	if (!icrc_is_right(roce, arrival, head)) {
 		drop_damaged(roce, &packet, arrival);
 		return;
 	}
@@ -462,14 +511,42 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	if (!packet_is_acceptable(roce, wired, &packet, arrival))
 		return;
 	if (arrival->burst)
-		sequel_note(wired, &packet, arrival);
+		sequel_note(wired, &packet, arrival, head);
+	vb_known_note(wired, &packet, arrival, head);
 	wired_input(wired, &packet, arrival);
 }
 
-void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+/* In the middle of a message: where more packets lie behind it, they are sequels. */
+static void known_deliver(struct vb_known *known, const struct vb_arrival *arrival)
 {
+	if (arrival->more)
+		sequel_note(known->wired, &known->packet, arrival, known->icrc_head);
+	wired_input(known->wired, &known->packet, arrival);
+}
+
+static void known_input(struct vb_roce *roce, struct vb_known *known,
+			const struct vb_arrival *arrival)
+{
+	enum vb_packet_flaw flaw = vb_packet_parse_again(arrival->bytes, &known->packet);
+
+	if (flaw)
+		drop_malformed(roce, flaw);
+	else if (!icrc_is_right(roce, arrival, known->icrc_head))
+		drop_damaged(roce, &known->packet, arrival);
+	else
+		known_deliver(known, arrival);
+}
+
+unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	struct vb_known *known;
+
 	if (is_sequel(&roce->sequel, arrival))
-		sequel_input(roce, arrival);
+		return sequels_input(roce, arrival);
+	known = vb_known_find(roce, arrival);
+	if (known)
+		known_input(roce, known, arrival);
 	else
 		any_input(roce, arrival);
+	return 1;
 }

@@ -178,6 +178,72 @@ bool vb_requester_send(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	return true;
 }
 
+/* --- packets in the middle of a message --- */
+
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* True: the next packet is sent for the first time, and only window, share and budget hold it. */
+static bool flows_freely(const struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+
+	return vb_requester_reliable(wired) && req->next_psn == req->sent_psn &&
+	       (req->congestion.rtt_ns || req->timing) && !req->congestion.gap_ns &&
+	       !req->rnr_cautious && !req->probing && !req->repair.learning && !req->repair.held &&
+	       !atomic_load_explicit(&wired->qp->rate_kbps, memory_order_relaxed);
+}
+
+/* The packets behind the last one that are in the middle of the message as well, may leave, and do
+ * not ask for an ACK: packet_asks and vb_requester_may_send would say so of each. */
+static uint32_t sequels_allowed(const struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	struct vb_wired *wired = turn->wired;
+	const struct vb_requester *req = &wired->req;
+	const struct vb_share *share = &wired->roce->share;
+	const uint32_t window = vb_congestion_window(&req->congestion);
+	const uint32_t out = vb_requester_in_flight(req), every = ask_every(req);
+	const uint32_t middle = wqe->psn_count - 1 - (uint32_t)vb_psn_diff(req->next_psn, wqe->psn);
+	uint64_t room;
+
+	if (!flows_freely(wired) || out >= window || req->unasked >= every)
+		return 0;
+	vb_requester_account(wired);
+	room = vb_share_full(share) ? 0 : (share->limit_bytes - share->used_bytes) / wired->mtu;
+	room = room > 2 ? room - 2 : 0;
+	return lower(lower(middle, turn->budget - 1),
+		     lower(lower(window - out, every - req->unasked) - 1,
+			   room < UINT32_MAX ? (uint32_t)room : UINT32_MAX));
+}
+
+/*
+ * Most packets of long messages pass here: for so many of them at once it is known that they may
+ * leave. A packet whose memory is missing is left to the caller's next look.
+ */
+static void send_sequels(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	struct vb_wired *wired = turn->wired;
+	struct vb_requester *req = &wired->req;
+	const uint32_t first_psn = req->next_psn, allowed = sequels_allowed(turn, wqe);
+	uint64_t offset = (uint64_t)vb_psn_diff(first_psn, wqe->psn) * wired->mtu;
+	uint32_t count = 0;
+	uint8_t *out;
+
+	for (; count < allowed; count++, offset += wired->mtu) {
+		out = vb_tx_next(&wired->roce->tx, vb_psn_add(first_psn, count));
+		if (!out || !vb_path_gather(turn->sge, turn->sge_count, offset, wired->mtu, out))
+			break;
+		vb_tx_end(&wired->roce->tx);
+	}
+	if (!count)
+		return;
+	req->next_psn = req->sent_psn = vb_psn_add(first_psn, count);
+	req->unasked += count;
+	turn->budget -= count;
+}
+
 /* Sends the next packet. False: the memory of the WQE is not mapped any more. */
 static bool send_next(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
@@ -188,6 +254,9 @@ static bool send_next(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 	if (!vb_requester_send(turn, wqe, psn, asks))
 		return false;
 	vb_requester_sent(turn, wqe, 1, asks);
+	/* The first packet has another opcode. */
+	if (psn != wqe->psn && !last && turn->budget > 1)
+		send_sequels(turn, wqe);
 	return true;
 }
 

@@ -22,6 +22,7 @@
 #include "path/roce/answers.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
+#include "path/roce/known.h"
 #include "path/roce/lateness.h"
 #include "path/roce/reorder.h"
 #include "path/roce/repair.h"
@@ -333,7 +334,8 @@ struct vb_roce {
 	bool behind; /* set by a caller that has not read all packets: no QP is given up */
 	bool fatal;  /* a fault rule ends the device: the caller carries it out */
 	struct vb_sequel sequel;
-	struct vb_ident_table idents; /* the IPv4 identifications of peers */
+	struct vb_known known[VB_KNOWN]; /* by opcode and QPN */
+	struct vb_ident_table idents;    /* the IPv4 identifications of peers */
 	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
 		pkey_explained; /* one line is enough: any host can send such packets */
@@ -370,8 +372,9 @@ bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, 
 void vb_roce_post(struct vb_wired *wired);
 /* True: a QP has packets to send that do not wait for more posts. */
 bool vb_roce_urgent(const struct vb_roce *roce);
-/* A packet came in. */
-void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
+/* A packet came in. Returns the number of packets that were taken in: those behind it are, too, if
+ * they continue its message. */
+unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
 /*
  * Sends the requests, answers and repetitions that may leave now. True: there is more to do. With
  * hold_acks a mere ACK waits for the next turn, because a message that follows can take it along.

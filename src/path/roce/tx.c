@@ -84,6 +84,23 @@ uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb
 	return tx->at + tx->headers_length;
 }
 
+uint8_t *vb_tx_next(struct vb_tx *tx, uint32_t psn)
+{
+	const uint32_t length = VB_BTH_LENGTH + tx->payload_length + VB_ICRC_LENGTH;
+	uint8_t *at = tx->bytes + tx->used;
+	const struct vb_burst *last;
+
+	if (!tx->bare || !tx->count || tx->closed || tx->packets >= tx->packets_max)
+		return NULL;
+	last = &tx->bursts[tx->count - 1];
+	if (length != last->segment || tx->used + length > VB_TX_BYTES ||
+	    last->length + length > VB_BURST_BYTES)
+		return NULL;
+	vb_packet_emit_next(tx->at, psn, at);
+	tx->at = at;
+	return at + VB_BTH_LENGTH;
+}
+
 void vb_tx_end(struct vb_tx *tx)
 {
 	struct vb_burst *burst = &tx->bursts[tx->count - 1];

@@ -41,6 +41,12 @@ void vb_tx_fini(struct vb_tx *tx);
 uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet);
 /* Adds pad and ICRC: the packet is complete. */
 void vb_tx_end(struct vb_tx *tx);
+/*
+ * The same for a packet that follows the last one of this QP, and differs from it in PSN and
+ * payload alone: both are in the middle of a message, and this one asks for no ACK. NULL: it would
+ * not continue the burst.
+ */
+uint8_t *vb_tx_next(struct vb_tx *tx, uint32_t psn);
 /* Instead of vb_tx_end: the packet is not sent. */
 void vb_tx_cancel(struct vb_tx *tx);
 /* A packet without payload. */

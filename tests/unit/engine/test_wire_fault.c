@@ -26,7 +26,7 @@ static uint8_t last[LENGTH]; /* that was sent */
 
 /* Linked in their places. */
 void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
-void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
+unsigned __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
 
 void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
 {
@@ -35,9 +35,10 @@ void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, un
 	memcpy(last, bursts[count - 1].bytes, LENGTH);
 }
 
-void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+unsigned __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	taken_in++;
+	return 1;
 }
 
 static void send_one(uint8_t opcode)

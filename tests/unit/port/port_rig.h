@@ -46,7 +46,7 @@ struct rig {
 	struct rig_seen seen[RIG_KEPT];
 };
 
-static inline void rig_input(void *arg, const struct vb_arrival *arrival)
+static inline unsigned rig_input(void *arg, const struct vb_arrival *arrival)
 {
 	struct rig *rig = arg;
 	struct rig_seen *seen = &rig->seen[rig->count++ % RIG_KEPT];
@@ -63,6 +63,7 @@ static inline void rig_input(void *arg, const struct vb_arrival *arrival)
 	if (arrival->length > VB_ICRC_LENGTH)
 		seen->icrc_right = vb_icrc_check(arrival->flow, arrival->bytes,
 						 arrival->length - VB_ICRC_LENGTH, &seen->id);
+	return 1;
 }
 
 /* path: what VERBENA_PATH says; NULL for unset. */

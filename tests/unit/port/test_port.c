@@ -522,7 +522,7 @@ RIG_TEST(memory_is_bounded_and_keeps_order)
 
 static struct vb_way echo_way;
 
-static void echo(void *arg, const struct vb_arrival *arrival)
+static unsigned echo(void *arg, const struct vb_arrival *arrival)
 {
 	struct rig *rig = arg;
 	uint8_t number = arrival->bytes[12];
@@ -532,6 +532,7 @@ static void echo(void *arg, const struct vb_arrival *arrival)
 	if (number < 100)
 		rig_send_one(rig, &echo_way, rig_own_qpn(rig, 1), number + 1);
 	CHECK(arrival->bytes[12] == number);
+	return 1;
 }
 
 static void an_input_may_send_in_namespace(void)

@@ -38,7 +38,7 @@ struct member {
 
 static struct member *members;
 
-static void count_input(void *arg, const struct vb_arrival *arrival)
+static unsigned count_input(void *arg, const struct vb_arrival *arrival)
 {
 	struct member *me = arg;
 
@@ -49,6 +49,7 @@ static void count_input(void *arg, const struct vb_arrival *arrival)
 		me->from_peer++;
 	else
 		me->direct++;
+	return 1;
 }
 
 /* The test itself is the service thread of the port: the real one leaves it alone. */
