@@ -114,9 +114,10 @@ WRAP(void, vb_icrc_put_behind, const struct vb_icrc_flow *flow, uint32_t head, u
 	(void)flow, (void)head, (void)id, (void)packet, (void)length;
 }
 
-WRAP(bool, vb_ident_check, struct vb_ident_table *idents, const struct vb_icrc_flow *flow,
-     const uint8_t *packet, size_t length, uint16_t position, uint64_t now_ns)
+WRAP(bool, vb_ident_check_behind, struct vb_ident_table *idents, const struct vb_icrc_flow *flow,
+     uint32_t head, const uint8_t *packet, size_t length, uint16_t position, uint64_t now_ns)
 {
-	(void)idents, (void)flow, (void)packet, (void)length, (void)position, (void)now_ns;
+	(void)idents, (void)flow, (void)head, (void)packet, (void)length, (void)position;
+	(void)now_ns;
 	return true;
 }

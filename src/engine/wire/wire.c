@@ -206,7 +206,7 @@ static bool is_older(const struct vb_lane *lane, uint64_t age_ns, uint64_t now_n
  */
 __attribute__((noinline)) static void stand_in(struct vb_lane *lane)
 {
-	if (is_older(lane, SHARE_NS, lane->roce.now_ns) && vb_wire_begin(lane))
+	if (is_older(lane, SHARE_NS, vb_now_ns()) && vb_wire_begin(lane))
 		vb_wire_bring_on(lane, false);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that look like an earlier one: the ACKs of a peer, small messages of one length. They have
- * the same first bytes, length and sender, so what was found out about the earlier one holds: its
- * QP, that it is of the right transport and from the peer of that QP, the first part of its ICRC.
+ * Packets that look like an earlier one: the ACKs of a peer, small messages of one length. They
+ * have the same first bytes, length and sender, so what was found out about the earlier one holds:
+ * its QP, that it is of the right transport and from the peer of that QP, the first part of its
+ * ICRC.
  * All that may have changed since is compared. PSN, extended headers and ICRC are looked at as
  * always.
  */
