@@ -67,8 +67,9 @@ static const struct row rows[] = {
 	{ "malformed_oversized", FLAW(VB_PACKET_OVERSIZED) },
 	{ "malformed_unknown", FLAW(VB_PACKET_UNKNOWN) },
 	{ "malformed_version", FLAW(VB_PACKET_VERSION) },
-	{ "malformed_reserved", FLAW(VB_PACKET_RESERVED) },
+	{ "malformed_syndrome", FLAW(VB_PACKET_SYNDROME) },
 	{ "malformed_unaligned", FLAW(VB_PACKET_UNALIGNED) },
+	{ "reserved_bits", offsetof(struct vb_wire_counts, reserved) },
 };
 
 enum { ROWS = sizeof(rows) / sizeof(*rows) };

@@ -20,7 +20,7 @@ enum {
 };
 
 /* Flush: two bits of selectivity above four of placement type. */
-enum { FLUSH_RESERVED = ~0x3f };
+enum { FLUSH_BITS = 0x3f };
 enum { SYNDROME_RESERVED = 0x80, SYNDROME_KIND_RESERVED = 0x40 };
 
 const char *vb_packet_flaw_name(enum vb_packet_flaw flaw)
@@ -31,7 +31,7 @@ const char *vb_packet_flaw_name(enum vb_packet_flaw flaw)
 		[VB_PACKET_OVERSIZED] = "oversized",
 		[VB_PACKET_UNKNOWN] = "unknown opcode",
 		[VB_PACKET_VERSION] = "unknown version",
-		[VB_PACKET_RESERVED] = "reserved bits set",
+		[VB_PACKET_SYNDROME] = "reserved syndrome",
 		[VB_PACKET_UNALIGNED] = "unaligned",
 	};
 
@@ -175,8 +175,8 @@ static uint32_t parse_leading(const uint8_t **at, unsigned headers, struct vb_pa
 		*at += VB_DETH_LENGTH;
 	}
 	if (headers & VB_HEADER_FETH) {
-		packet->flush = vb_get32(*at);
-		reserved |= packet->flush & (uint32_t)FLUSH_RESERVED;
+		packet->flush = vb_get32(*at) & FLUSH_BITS;
+		reserved |= vb_get32(*at) & ~(uint32_t)FLUSH_BITS;
 		*at += VB_FETH_LENGTH;
 	}
 	if (headers & VB_HEADER_CNP) {
@@ -233,6 +233,11 @@ static enum vb_packet_flaw check_lengths(const struct vb_opcode_row *row, size_t
 	return check_payload(row, length - least, pad);
 }
 
+static bool bth_reserved(const uint8_t *bytes)
+{
+	return bytes[4] & RESERVED_4 || bytes[8] & RESERVED_8;
+}
+
 /* The extended headers only: the rest is always written, and so few bytes need no call or loop. */
 static void clear_extended(struct vb_packet *packet)
 {
@@ -246,7 +251,6 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
 	const struct vb_opcode_row *row;
 	enum vb_packet_flaw flaw;
 	const uint8_t *at;
-	uint32_t reserved;
 
 	if (length < VB_BTH_LENGTH + VB_ICRC_LENGTH)
 		return VB_PACKET_TRUNCATED;
@@ -261,36 +265,36 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
 	if (flaw)
 		return flaw;
 	at = bytes + VB_BTH_LENGTH;
-	reserved = (bytes[4] & RESERVED_4) | (bytes[8] & RESERVED_8);
-	reserved |= parse_leading(&at, row->headers, packet);
+	packet->reserved = bth_reserved(bytes);
+	packet->reserved |= parse_leading(&at, row->headers, packet) != 0;
 	packet->payload = parse_trailing(at, row->headers, packet);
 	packet->payload_length =
 		(uint32_t)(length - row->headers_length - VB_ICRC_LENGTH - packet->pad);
-	return reserved || syndrome_reserved(packet->syndrome) ? VB_PACKET_RESERVED : VB_PACKET_OK;
+	return syndrome_reserved(packet->syndrome) ? VB_PACKET_SYNDROME : VB_PACKET_OK;
 }
 
-enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet)
+void vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet)
 {
 	packet->ack_request = bytes[8] & ACK_REQUEST;
 	packet->psn = vb_get24(bytes + 9);
 	packet->payload = bytes + VB_BTH_LENGTH;
-	return bytes[8] & RESERVED_8 ? VB_PACKET_RESERVED : VB_PACKET_OK;
+	packet->reserved = bth_reserved(bytes);
 }
 
 enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet)
 {
 	const unsigned headers = vb_opcode_row(packet->opcode)->headers;
 	const uint8_t *at = bytes + VB_BTH_LENGTH;
-	uint32_t reserved = bytes[8] & RESERVED_8;
 
 	packet->ack_request = bytes[8] & ACK_REQUEST;
 	packet->psn = vb_get24(bytes + 9);
+	packet->reserved = bth_reserved(bytes);
 	if (headers) {
-		reserved |= parse_leading(&at, headers, packet);
+		packet->reserved |= parse_leading(&at, headers, packet) != 0;
 		at = parse_trailing(at, headers, packet);
 	}
 	packet->payload = at;
-	return reserved || syndrome_reserved(packet->syndrome) ? VB_PACKET_RESERVED : VB_PACKET_OK;
+	return syndrome_reserved(packet->syndrome) ? VB_PACKET_SYNDROME : VB_PACKET_OK;
 }
 
 static uint8_t *emit_leading(const struct vb_packet *packet, unsigned headers, uint8_t *at)

@@ -68,6 +68,7 @@ struct vb_packet {
 	uint32_t imm;               /* immediate data, in network order as in verbs */
 	uint32_t invalidate_rkey;   /* IETH, host order */
 	uint32_t flush;             /* FETH: selectivity and placement type, host order */
+	bool reserved;              /* bits are set that the IBA reserves: they mean nothing */
 	/* without pad and ICRC */
 	const uint8_t *payload;
 	uint32_t payload_length;
@@ -80,7 +81,7 @@ enum vb_packet_flaw {
 	VB_PACKET_OVERSIZED, /* payload longer than any MTU, or longer than the opcode allows */
 	VB_PACKET_UNKNOWN,   /* no such opcode */
 	VB_PACKET_VERSION,   /* another transport header version */
-	VB_PACKET_RESERVED,  /* a reserved bit or syndrome, which no implementation sends */
+	VB_PACKET_SYNDROME,  /* a reserved value of the AETH's syndrome */
 	VB_PACKET_UNALIGNED, /* payload and pad are not a multiple of 4 */
 	VB_PACKET_FLAWS,
 };
@@ -91,8 +92,9 @@ const char *vb_packet_flaw_name(enum vb_packet_flaw flaw);
  * bytes is the UDP payload with the ICRC, which is not checked here (wire/icrc.h). The parser
  * checks all that the packet alone tells (IBA section 9.2 and table 35), so no later code looks at
  * lengths again. The path MTU is not known here: the responder checks the lengths of a message's
- * first, middle and last packets. Pad bytes may hold anything. *packet is valid only after
- * VB_PACKET_OK. Its payload points into bytes.
+ * first, middle and last packets. Pad bytes may hold anything, and so may reserved bits: a later
+ * version of the IBA may give them a meaning that this one can do without. *packet is valid only
+ * after VB_PACKET_OK. Its payload points into bytes.
  */
 enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
 
@@ -100,7 +102,7 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
  * Parses a packet of the same length and the same first 8 bytes as the one that *packet is from,
  * whose opcode has no extended headers.
  */
-enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet);
+void vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet);
 
 /* The same for any opcode: extended headers are parsed as well. */
 enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet);

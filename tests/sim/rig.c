@@ -374,6 +374,7 @@ static uint32_t put_packet(const struct rig *rig, struct vb_packet packet, uint8
 	length += packet.payload_length;
 	while (length & 3)
 		bytes[length++] = 0;
+	bytes[8] |= rig->reserved;
 	vb_icrc_put(&rig->back, 0, bytes, length);
 	if (rig->damaged)
 		bytes[length - 1] ^= 1;

@@ -56,6 +56,7 @@ struct rig {
 	uint16_t pkey;
 	uint64_t burst; /* that they come in; 0: each comes alone */
 	bool damaged;
+	uint8_t reserved; /* bits that the peer sets in the byte in front of the PSN */
 	uint8_t payload[VB_MTU_MAX];
 	/* packets of one length that are given together, as they lie in a receive buffer */
 	uint8_t held_bytes[RIG_HELD_MAX * VB_PACKET_MAX];

@@ -60,6 +60,21 @@ static void a_damaged_packet_is_dropped(void **state)
 	rig_received(&rig, LENGTH);
 }
 
+static void reserved_bits_mean_nothing(void **state)
+{
+	begin();
+	rig.reserved = 0x7f;
+	for (unsigned i = 1; i < 3; i++) {
+		rig_give_op(&rig, VB_OP_SEND_ONLY, next_psn++, LENGTH);
+		rig_received(&rig, LENGTH);
+		assert_int_equal(rig.roce.reserved, i);
+	}
+	rig.reserved = 0;
+	rig_give_op(&rig, VB_OP_SEND_ONLY, next_psn++, LENGTH);
+	rig_received(&rig, LENGTH);
+	assert_int_equal(rig.roce.reserved, 2);
+}
+
 static void another_pkey_is_refused(void **state)
 {
 	begin();
@@ -118,7 +133,7 @@ static void a_reserved_syndrome_is_malformed(void **state)
 	rig_post(&rig, IBV_WR_SEND, LENGTH, IBV_SEND_SIGNALED);
 	rig_ack(&rig, RIG_SQ_PSN + 3, 0x80);
 	rig_poll_none(&rig);
-	assert_int_equal(rig.roce.flaws[VB_PACKET_RESERVED], 1);
+	assert_int_equal(rig.roce.flaws[VB_PACKET_SYNDROME], 1);
 }
 
 static void a_qp_that_goes_is_forgotten(void **state)
@@ -134,6 +149,7 @@ int main(void)
 		TEST_RC(the_next_messages_arrive),
 		TEST_RC(a_message_of_another_length_arrives),
 		TEST_RC(a_damaged_packet_is_dropped),
+		TEST_RC(reserved_bits_mean_nothing),
 		TEST_RC(another_pkey_is_refused),
 		TEST_RC(a_stranger_is_refused),
 		TEST_RC(a_qp_that_fails_takes_no_more),

@@ -199,6 +199,17 @@ static void a_damaged_packet_among_them_is_dropped(void **state)
 	assert_written(PACKETS - 1);
 }
 
+static void reserved_bits_mean_nothing(void **state)
+{
+	begin_write();
+	hold_middles(2);
+	rig.reserved = 0x01;
+	hold_middles(3);
+	rig_give_held(&rig);
+	assert_written(6);
+	assert_int_equal(rig.roce.reserved, 3);
+}
+
 static void a_repetition_among_them_changes_nothing(void **state)
 {
 	begin_write();
@@ -303,6 +314,7 @@ int main(void)
 		TEST_RC(a_qp_that_goes_is_forgotten),
 		TEST_RC(what_lies_together_is_written),
 		TEST_RC(a_damaged_packet_among_them_is_dropped),
+		TEST_RC(reserved_bits_mean_nothing),
 		TEST_RC(a_repetition_among_them_changes_nothing),
 		TEST_RC(they_end_with_the_message),
 		TEST_RC(packets_for_another_qp_are_not_among_them),

@@ -226,6 +226,7 @@ static void count_lane(struct vb_lane *lane, struct vb_wire_counts *counts)
 	counts->qps = vb_roce_counters(&lane->roce);
 	memcpy(counts->drops, lane->roce.drops, sizeof(counts->drops));
 	memcpy(counts->flaws, lane->roce.flaws, sizeof(counts->flaws));
+	counts->reserved = lane->roce.reserved;
 	vb_wire_unlock(lane);
 }
 

@@ -64,6 +64,7 @@ struct vb_wire_counts {
 	struct vb_wired_counters qps;
 	uint64_t drops[VB_PACKET_DROPS];
 	uint64_t flaws[VB_PACKET_FLAWS];
+	uint64_t reserved; /* packets with reserved bits, which were accepted */
 };
 /* The sum over all lanes of the process. */
 void vb_wire_count(struct vb_nic *nic, struct vb_wire_counts *counts);

@@ -423,6 +423,13 @@ static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_hazard_leave(roce->thread);
 }
 
+/* Nothing follows from reserved bits (IBA 9.2): an adaptive switch, or a later version, sets some. */
+static void reserved_count(struct vb_roce *roce, const struct vb_packet *packet)
+{
+	if (__builtin_expect(packet->reserved, 0))
+		roce->reserved++;
+}
+
 /* head: of the ICRC of this packet (wire/icrc.h). */
 static bool icrc_is_right(struct vb_roce *roce, const struct vb_arrival *arrival, uint32_t head)
 {
@@ -435,15 +442,14 @@ static bool icrc_is_right(struct vb_roce *roce, const struct vb_arrival *arrival
 static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_sequel *sequel = &roce->sequel;
-	enum vb_packet_flaw flaw = vb_packet_parse_next(arrival->bytes, &sequel->packet);
 
-	if (flaw)
-		drop_malformed(roce, flaw);
-	else if (icrc_is_right(roce, arrival, sequel->icrc_head))
-		return true;
-	else
+	vb_packet_parse_next(arrival->bytes, &sequel->packet);
+	if (!icrc_is_right(roce, arrival, sequel->icrc_head)) {
 		drop_damaged(roce, &sequel->packet, arrival);
-	return false;
+		return false;
+	}
+	reserved_count(roce, &sequel->packet);
+	return true;
 }
 
 static void sequel_deliver(struct vb_wired *wired, struct vb_stretch *stretch,
@@ -497,6 +503,7 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		drop_damaged(roce, &packet, arrival);
 		return;
 	}
+	reserved_count(roce, &packet);
 	wired = vb_roce_find(roce, packet.dest_qpn);
 	/* QP 0 and QP 1 belong to the host, and are in the partitions of all its processes. The
 	 * message itself names the partition, to the process that it is for. */
@@ -519,6 +526,7 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 /* In the middle of a message: where more packets lie behind it, they are sequels. */
 static void known_deliver(struct vb_known *known, const struct vb_arrival *arrival)
 {
+	reserved_count(known->wired->roce, &known->packet);
 	if (arrival->more)
 		sequel_note(known->wired, &known->packet, arrival, known->icrc_head);
 	wired_input(known->wired, &known->packet, arrival);
