@@ -70,10 +70,12 @@ judge_pingpong() {
 		"$work/client"
 }
 
+# perftest measures the clock. Where that fails on a busy machine, it says so, and its figures are 0.
 judge_table() { # column
 	awk -v column="$1" '
 		/#bytes/ { table = 1; next }
-		table && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $column > 0 { good = 1 }
+		/Correlation coefficient/ { no_clock = 1 }
+		table && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && ($column > 0 || no_clock) { good = 1 }
 		END { if (!good) print "no row with a figure > 0" }' "$work/client"
 }
 
