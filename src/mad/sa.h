@@ -23,7 +23,7 @@ enum {
 	VB_SA_SERVICES_MAX = 256,
 	VB_SA_SERVICES_OWN = 64, /* that a process registers */
 	VB_SA_SERVICE_SIZE = 176,
-	/* Where fields of a ServiceRecord are; the lease in seconds, the name with zeros behind it. */
+	/* Fields of a ServiceRecord: the lease in seconds, the name with zeros behind it. */
 	VB_SA_SERVICE_ID_AT = 0,
 	VB_SA_SERVICE_GID_AT = 8,
 	VB_SA_SERVICE_PKEY_AT = 24,

@@ -37,7 +37,7 @@ static const struct sockaddr_ib *sib(const struct sockaddr *addr)
 	return (const struct sockaddr_ib *)addr;
 }
 
-/* What a program does by /dev/infiniband/umad: it registers a service of the port, or withdraws it. */
+/* What a program does by /dev/infiniband/umad: it registers or withdraws a service of the port. */
 static void change_service(uint8_t method, uint64_t id, const char *name)
 {
 	const struct vb_engine_table *engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
