@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Adds up the JUnit files of `meson test` into one line: N passed, N failed, N skipped."""
+"""Adds up the JUnit files of `meson test` into one line: N passed, N failed, N skipped.
+
+Before it come the skipped ones with their reasons, and the failed ones with their last words.
+"""
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -35,6 +39,20 @@ def words_of(suite, case):
     return (told or lines)[-WORDS:]
 
 
+def reason_of(suite, case):
+    """Why a test was skipped. A newer meson has it beside the case, an older one in the output; the
+    TAP of cmocka has none, and the test says it on standard error."""
+    told = (case.findtext("system-out") or "").strip()
+    if not told:
+        output = suite.findtext("system-out") or ""
+        line = re.search(rf"^ok {re.escape(case.get('name'))} # SKIP ?(.*)", output, re.M)
+        told = line[1] if line else ""
+    if not told:
+        said = re.search(r"^SKIPPED: (.*)", suite.findtext("system-err") or "", re.M)
+        told = said[1] if said else "no reason was given"
+    return re.sub(r"^1\.\.0 # SKIP ", "", told.splitlines()[0])
+
+
 def main(paths):
     count = {"passed": 0, "failed": 0, "skipped": 0}
     failures = []
@@ -51,7 +69,8 @@ def main(paths):
                 kind = outcome(case)
                 count[kind] += 1
                 if kind == "skipped":
-                    print(f"skipped: {suite.get('name')}: {case.get('name')}")
+                    print(f"skipped: {suite.get('name')}: {case.get('name')}: "
+                          f"{reason_of(suite, case)}")
                 elif kind == "failed":
                     failures.append((suite, case))
             if program_failed(suite) and len(failures) == failures_before:

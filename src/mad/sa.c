@@ -13,7 +13,6 @@ enum {
 	CLASS_PORT_INFO = 0x0001,
 	RMPP_AT = 24,
 	OFFSET_AT = 44, /* of the length of records, in words of 8 bytes */
-	COMPONENTS_AT = 48,
 	RMPP_DATA = 1,  /* type */
 	RMPP_WHOLE = 7, /* active, first and last packet */
 	RMPP_OVERHEAD = 20,
@@ -87,7 +86,7 @@ size_t vb_sa_answer(const struct vb_sa_view *view, const uint8_t request[VB_MAD_
 	if (!vb_mad_is_request(&mad))
 		return 0;
 	query.attribute_id = mad.attribute_id;
-	query.components = vb_get64(request + COMPONENTS_AT);
+	query.components = vb_get64(request + VB_SA_COMPONENTS_AT);
 	query.data = request + VB_SA_DATA_AT;
 	memset(answer, 0, VB_SA_ANSWER_MAX);
 	memcpy(answer, request, VB_SA_DATA_AT);
@@ -101,7 +100,8 @@ uint16_t vb_sa_path_lid(const uint8_t request[VB_MAD_SIZE])
 	struct vb_mad mad;
 
 	vb_mad_parse(request, &mad);
-	return mad.attribute_id == PATH_RECORD && vb_get64(request + COMPONENTS_AT) & PATH_DLID
+	return mad.attribute_id == PATH_RECORD &&
+			       vb_get64(request + VB_SA_COMPONENTS_AT) & PATH_DLID
 		       ? vb_get16(request + PATH_DLID_AT)
 		       : 0;
 }

@@ -23,7 +23,17 @@ enum {
 	VB_SA_SERVICES_MAX = 256,
 	VB_SA_SERVICES_OWN = 64, /* that a process registers */
 	VB_SA_SERVICE_SIZE = 176,
-	VB_SA_LEASE_AT = 28, /* seconds, in a ServiceRecord */
+	/* Fields of a ServiceRecord: the lease in seconds, the name with zeros behind it. */
+	VB_SA_SERVICE_ID_AT = 0,
+	VB_SA_SERVICE_GID_AT = 8,
+	VB_SA_SERVICE_PKEY_AT = 24,
+	VB_SA_LEASE_AT = 28,
+	VB_SA_SERVICE_NAME_AT = 48,
+	VB_SA_SERVICE_NAME_SIZE = 64,
+	/* Components of a request for ServiceRecords. */
+	VB_SA_SERVICE_ID = 1 << 0,
+	VB_SA_SERVICE_NAME = 1 << 6,
+	VB_SA_COMPONENTS_AT = 48, /* in a request; 64 bits */
 	/* The longest answer: every service. */
 	VB_SA_ANSWER_MAX = VB_SA_DATA_AT + VB_SA_SERVICES_MAX * VB_SA_SERVICE_SIZE,
 };

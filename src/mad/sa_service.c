@@ -10,14 +10,14 @@
 
 /* Components, and where their fields are. */
 enum {
-	ID = 1 << 0,
+	ID = VB_SA_SERVICE_ID,
 	GID = 1 << 1,
 	PKEY = 1 << 2,
 	LEASE = 1 << 4,
 	KEY = 1 << 5,
-	ID_AT = 0,
-	GID_AT = 8,
-	PKEY_AT = 24,
+	ID_AT = VB_SA_SERVICE_ID_AT,
+	GID_AT = VB_SA_SERVICE_GID_AT,
+	PKEY_AT = VB_SA_SERVICE_PKEY_AT,
 	LEASE_AT = VB_SA_LEASE_AT,
 	KEY_AT = 32,
 	KEY_SIZE = 16,

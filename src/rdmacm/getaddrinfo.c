@@ -19,6 +19,7 @@
 #include "rdmacm/address.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/getaddrinfo_ib.h"
+#include "rdmacm/service.h"
 
 /* An error of this library, or one of the resolver. Both are negative, so they stay apart. */
 struct answer {
@@ -187,9 +188,12 @@ static struct answer fill_result(const char *node, const char *service,
 	return answer;
 }
 
-/* The subnets of this library have no service records. */
-static int ask_sa(const char *node, const char *service, const struct rdma_addrinfo *hints)
+static int ask_sa(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		  struct rdma_addrinfo **info)
 {
+	struct ibv_device *device = vb_cma_engine()->ib_device(0);
+	int err;
+
 	if (node || hints->ai_flags & RAI_DNS) {
 		vb_explain("rdma_getaddrinfo: RAI_SA asks for a service, without a node and "
 			   "without RAI_DNS");
@@ -199,8 +203,23 @@ static int ask_sa(const char *node, const char *service, const struct rdma_addri
 		vb_explain("rdma_getaddrinfo: RAI_SA asks for a service, and there is none");
 		return -EINVAL;
 	}
-	vb_explain("rdma_getaddrinfo: there is no Subnet Administrator with service records");
-	return -ENOENT;
+	if (!device) {
+		vb_explain("rdma_getaddrinfo: RAI_SA asks the Subnet Administrator, and no port is "
+			   "on InfiniBand");
+		return -ENOENT;
+	}
+	err = vb_cma_services(device, service, info);
+	if (err == -ENOENT)
+		vb_explain("rdma_getaddrinfo: no program of this host has registered a service %s",
+			   service);
+	return err;
+}
+
+static int give(struct rdma_addrinfo *info, struct rdma_addrinfo **res)
+{
+	*res = info;
+	vb_tell_filled(res, sizeof(*res));
+	return 0;
 }
 
 VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
@@ -213,19 +232,18 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	if (!res || (!node && !service && !hints))
 		return vb_cma_null(__func__);
 	answer.err = vb_cma_begin();
-	if (!answer.err && hints && hints->ai_flags & RAI_SA)
-		answer.err = ask_sa(node, service, hints);
 	if (answer.err)
 		return vb_return_minus_one(answer.err);
+	if (hints && hints->ai_flags & RAI_SA) {
+		answer.err = ask_sa(node, service, hints, &rai);
+		return answer.err ? vb_return_minus_one(answer.err) : give(rai, res);
+	}
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return vb_return_minus_one(-ENOMEM);
 	answer = fill_result(node, service, hints, rai);
-	if (!answer.err && !answer.eai) {
-		*res = rai;
-		vb_tell_filled(res, sizeof(*res));
-		return 0;
-	}
+	if (!answer.err && !answer.eai)
+		return give(rai, res);
 	rdma_freeaddrinfo(rai);
 	return answer.eai ? answer.eai : vb_return_minus_one(answer.err);
 }

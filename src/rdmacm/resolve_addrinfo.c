@@ -2,9 +2,9 @@
 /*
  * rdma_resolve_addrinfo, rdma_query_addrinfo, rdma_write_cm_event.
  *
- * The C library looks names up within the call, without the lock; the answer is an event. An
- * identifier has one question at a time: from the call until the application has taken the result,
- * or has fetched the event of a failure.
+ * The C library looks names up within the call, without the lock, and the Subnet Administrator
+ * services; the answer is an event. An identifier has one question at a time: from the call until
+ * the application has taken the result, or has fetched the event of a failure.
  */
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/service.h"
 
 /* The resolver's codes, as errno values for the status of an event. -1 has two meanings. */
 static int errno_of(int code)
@@ -99,14 +100,13 @@ static int begin_question(struct vb_cma_id *id, const char *node, const char *se
 	return err;
 }
 
-/* The subnets of this library have no service records: a question to their SA finds none. */
-static int look_up(const char *node, const char *service, const struct rdma_addrinfo *hints,
-		   struct rdma_addrinfo **info)
+static int look_up(const struct vb_cma_id *id, const char *node, const char *service,
+		   const struct rdma_addrinfo *hints, struct rdma_addrinfo **info)
 {
 	int code;
 
 	if (hints && hints->ai_flags & RAI_SA)
-		return -ENOENT;
+		return vb_cma_services(id->device->device, service, info);
 	errno = 0;
 	code = rdma_getaddrinfo(node, service, hints, info);
 	return code ? errno_of(code) : 0;
@@ -145,7 +145,7 @@ static int resolve_info(struct vb_cma_id *id, const char *node, const char *serv
 
 	if (err)
 		return err;
-	status = look_up(node, service, hints, &info);
+	status = look_up(id, node, service, hints, &info);
 	err = end_question(id, status, info);
 	return err ? err : vb_cma_event_wait(id, sync);
 }

@@ -115,12 +115,15 @@ void party_connect(struct party *party)
 	assert_int_equal(expect_event(party->server_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 }
 
+/* A message of the connection manager that is lost is sent again after 4.3 s. */
+enum { PATIENCE_MS = 20000 };
+
 struct rdma_cm_event *next_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
 {
 	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
 	struct rdma_cm_event *event;
 
-	assert_int_equal(poll(&ready, 1, 5000), 1);
+	assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
 	assert_int_equal(rdma_get_cm_event(channel, &event), 0);
 	assert_string_equal(rdma_event_str(event->event), rdma_event_str(type));
 	return event;

@@ -169,7 +169,7 @@ static void bad_questions_are_refused(void **state)
 	expect_silence(channel, 0);
 }
 
-/* A RoCE port has nobody to ask; the subnets here have no service records. */
+/* A RoCE port has nobody to ask. test_infiniband.c has services that are there. */
 static void services_are_asked_for_on_infiniband(void **state)
 {
 	struct rdma_addrinfo hints = { .ai_flags = RAI_SA };
