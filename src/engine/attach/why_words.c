@@ -356,7 +356,7 @@ static void tell_cq(struct teller *teller, const struct vb_why_record *record)
 		process_of(&teller->why->before, teller->process->pid), VB_WAITS_CQ, record->id);
 
 	if (!record->count || !then || then->count != record->count ||
-	    then->polls != record->polls || teller->question->qpn)
+	    then->polls != record->polls || has_moved(teller, record) || teller->question->qpn)
 		return;
 	say(teller, "CQ %u (%s, pid %d) holds %u completion%s that nobody polls%s (cqe %u)",
 	    record->id, teller->program, teller->process->pid, record->count, plural(record->count),
