@@ -288,6 +288,8 @@ int verbena_trace(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
+	if (options.pid && !process_is_there("trace", options.pid))
+		return EXIT_FAILURE;
 	trace = malloc(sizeof(*trace));
 	if (!trace || !trace_begin(trace, &options, NULL)) {
 		free(trace);

@@ -52,6 +52,7 @@ static bool target_parse(const char *text, struct vb_why_question *question)
 		question->qpn = (uint32_t)number;
 	else
 		question->pid = (pid_t)number;
+	question->decimal = !hex;
 	return true;
 }
 
@@ -92,7 +93,12 @@ static int missing_tell(const struct vb_why_question *question)
 {
 	char line[VB_SILENT_LINE];
 
-	if (question->qpn)
+	if (question->qpn && question->decimal)
+		complain(
+			"there is no process %u, and no process of this host that may be asked has "
+			"QP 0x%06x",
+			question->qpn, question->qpn);
+	else if (question->qpn)
 		complain("no process of this host that may be asked has QP 0x%06x", question->qpn);
 	else
 		complain("%s", vb_silent_words(question->pid, 0, line));

@@ -19,6 +19,7 @@ struct vb_why {
 struct vb_why_question {
 	pid_t pid;    /* 0: all processes of this user */
 	uint32_t qpn; /* 0: all QPs */
+	bool decimal; /* the user gave a number that may be of either kind */
 	void (*say)(void *arg, const char *line);
 	void *arg;
 };
