@@ -4,9 +4,10 @@
  * and of others all but a few in 2^64.
  *
  * Reading a long buffer twice takes as long as sending it. So all bytes are summed of the first
- * long buffers of a queue only. Of a later send the first and the last bytes are summed, and a window
- * somewhere between, by chance: a small change in the middle shows when it happens again. Of later
- * receives one in 128 is summed wholly, by chance as well: a program may use its buffers in turn.
+ * long buffers of a queue only. Of a later send the first and the last bytes are summed, and a
+ * window somewhere between, by chance: a small change in the middle shows when it happens again. Of
+ * later receives one in 128 is summed wholly, by chance as well: a program may use its buffers in
+ * turn.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
  * the message is not known then: so there are sums of parts, each longer than the one before it.
