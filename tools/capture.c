@@ -344,6 +344,10 @@ int capture_run(const struct capture_options *options)
 		complain("capture: out of memory");
 		return EXIT_FAILURE;
 	}
+	if (options->pid && !process_is_there("capture", options->pid)) {
+		free(capture);
+		return EXIT_FAILURE;
+	}
 	capture->options = options;
 	signals_catch();
 	if (device_find(capture) && file_open(&capture->file, options->output)) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "abi/rdmacm.h"
+#include "engine/attach/silent.h"
 #include "verbena.h"
 
 static const char usage[] =
@@ -198,11 +199,13 @@ misunderstood:
 /* The exit status: failure if the process of --pid has no listing. */
 static int status_of(const struct vb_asked_processes *all, pid_t pid)
 {
+	char line[VB_SILENT_LINE];
+
 	for (unsigned i = 0; pid && i < all->count; i++)
 		if (all->list[i].pid == pid)
 			return all->list[i].error ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (pid)
-		complain("process %d has no RDMA device open, or is no process of this host", pid);
+		complain("%s", vb_silent_words(pid, 0, line));
 	return pid ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

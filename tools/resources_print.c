@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nic/stopped.h"
 #include "resources.h"
 #include "verbena.h"
 
@@ -12,7 +13,7 @@ static const char *error_text(int error)
 	case EPERM:
 		return "belongs to another user";
 	case ETIMEDOUT:
-		return "does not answer: it is stopped, or has no QP yet";
+		return "does not answer: it has no QP yet, or is busy";
 	case EAGAIN:
 		return "is busy";
 	case EPROTO:
@@ -179,7 +180,8 @@ void processes_print(const struct vb_asked_processes *all, const struct selectio
 		if (process->error)
 			complain("%s, pid %d, user %s: not listed: it %s",
 				 program_of(process, program), process->pid, user_of(process, user),
-				 error_text(process->error));
+				 vb_stopped_process(process->pid) ? "is stopped"
+								  : error_text(process->error));
 		else
 			print_process(all, process, selection);
 	}

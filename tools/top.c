@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/attach/silent.h"
 #include "verbena.h"
 
 static const char usage[] =
@@ -147,15 +148,17 @@ static int show_once(const struct top_options *options)
 	struct top_sample sample = { 0 };
 	bool good = sample_take(&sample, options->pid);
 	int status = EXIT_SUCCESS;
+	char line[VB_SILENT_LINE];
 
 	if (good) {
 		nanosleep(&interval, NULL);
 		good = sample_take(&sample, options->pid);
 	}
 	if (good && options->pid && (!sample.process_count || sample.processes->process->error)) {
-		complain("process %d has no RDMA device open, does not answer, or is of another "
-			 "user",
-			 options->pid);
+		complain("%s", vb_silent_words(
+				       options->pid,
+				       sample.process_count ? sample.processes->process->error : 0,
+				       line));
 		status = EXIT_FAILURE;
 	} else if (good) {
 		sample_sort(&sample, options->sort);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One sample on a screen, or as JSON. */
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "nic/qp.h"
+#include "nic/stopped.h"
 #include "top.h"
 #include "verbena.h"
 
@@ -73,11 +75,42 @@ __attribute__((format(printf, 2, 3))) static void line_print(struct screen *scre
 	screen->used++;
 }
 
+/* "not shown: 2 stopped (4711, 4712), 1 of other users" */
+static void silent_print(struct screen *screen, const struct top_sample *sample)
+{
+	unsigned stopped = 0, others = 0, silent = 0;
+	char pids[64] = "", line[160] = "";
+
+	for (size_t i = 0; i < sample->process_count; i++) {
+		const struct vb_asked_process *process = sample->processes[i].process;
+		const size_t used = strlen(pids);
+
+		if (process->error == EPERM) {
+			others++;
+		} else if (process->error && vb_stopped_process(process->pid)) {
+			stopped++;
+			snprintf(pids + used, sizeof(pids) - used, "%s%d", used ? ", " : "",
+				 process->pid);
+		} else if (process->error) {
+			silent++;
+		}
+	}
+	if (stopped)
+		snprintf(line, sizeof(line), ", %u stopped (%s)", stopped, pids);
+	if (others)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), ", %u of other users",
+			 others);
+	if (silent)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), ", %u without an answer",
+			 silent);
+	if (*line)
+		line_print(screen, "not shown: %s", line + 2);
+}
+
 static void head_print(struct screen *screen, const struct top_sample *sample, enum top_sort sort)
 {
 	double sent = 0, bytes = 0, packets = 0, repeated = 0, dropped = 0, rnr = 0;
 	char a[16], b[16], c[16], d[16], e[16], f[16];
-	unsigned silent = 0;
 
 	for (size_t i = 0; i < sample->row_count; i++) {
 		sent += sample->rows[i].sent;
@@ -88,7 +121,6 @@ static void head_print(struct screen *screen, const struct top_sample *sample, e
 		repeated += sample->processes[i].repeated;
 		rnr += sample->processes[i].rnr_naks;
 		dropped += sample->processes[i].dropped;
-		silent += sample->processes[i].process->error != 0;
 	}
 	line_print(screen, "%zu processes, %zu QPs, %s messages/s, %s bytes/s; by %s",
 		   sample->process_count, sample->row_count, short_number(sent, a),
@@ -96,9 +128,7 @@ static void head_print(struct screen *screen, const struct top_sample *sample, e
 	line_print(screen, "wire: %s packets/s out, %s repeated/s, %s RNR NAKs/s, %s dropped/s",
 		   short_number(packets, c), short_number(repeated, d), short_number(rnr, e),
 		   short_number(dropped, f));
-	if (silent)
-		line_print(screen, "processes that do not answer, or are of other users: %u",
-			   silent);
+	silent_print(screen, sample);
 }
 
 static void row_print(struct screen *screen, const struct top_row *row)

@@ -56,9 +56,7 @@ static void record_take(void *arg, struct vb_source *source, const struct vb_cap
 {
 	struct trace *trace = arg;
 
-	if (record->kind == VB_CAPTURE_STATION &&
-	    record->size >= sizeof(struct vb_capture_station) &&
-	    (!trace->options->pid || trace->options->pid == source->pid))
+	if (record->kind == VB_CAPTURE_STATION && record->size >= sizeof(struct vb_capture_station))
 		trace_station(&trace->model, source->pid, source->program,
 			      (const struct vb_capture_station *)record);
 }
@@ -177,6 +175,7 @@ static bool trace_begin(struct trace *trace, const struct trace_options *options
 						    .tell = complain,
 						    .wants = VB_WANT_STATIONS,
 						    .pid = options->pid,
+						    .alone = options->pid != 0,
 						    .name = name };
 
 	*trace = (struct trace){ .options = options };
@@ -289,6 +288,8 @@ int verbena_trace(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
+	if (options.pid && !process_is_there("trace", options.pid))
+		return EXIT_FAILURE;
 	trace = malloc(sizeof(*trace));
 	if (!trace || !trace_begin(trace, &options, NULL)) {
 		free(trace);

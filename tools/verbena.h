@@ -42,6 +42,11 @@ bool value_number(const char *text, int base, uint64_t most, uint64_t *number);
 bool value_pid(const char *text, pid_t *pid);
 bool value_seconds(const char *text, double *seconds); /* more than 0, and finite */
 
+/* --- target.c --- */
+
+/* False, and a sentence: it does not exist, or has ended. */
+bool process_is_there(const char *tool, pid_t pid);
+
 /* --- words that do not exist: nearest.c --- */
 
 /* Looks for the word that is nearest to a given one, among those that are offered. */

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/attach/silent.h"
 #include "engine/attach/why_words.h"
 #include "verbena.h"
 
@@ -47,10 +48,11 @@ static bool target_parse(const char *text, struct vb_why_question *question)
 
 	if (!number_parse(text, hex ? 16 : 10, &number))
 		return false;
-	if (hex || (!vb_why_process_state((pid_t)number) && number >= 4096))
+	if (hex || (!vb_process_state((pid_t)number) && number >= 4096))
 		question->qpn = (uint32_t)number;
 	else
 		question->pid = (pid_t)number;
+	question->decimal = !hex;
 	return true;
 }
 
@@ -89,22 +91,17 @@ static int arguments_parse(int argc, char **argv, struct vb_why_question *questi
 
 static int missing_tell(const struct vb_why_question *question)
 {
-	char program[32];
-	const char state = question->pid ? vb_why_process_state(question->pid) : 0;
+	char line[VB_SILENT_LINE];
 
-	if (question->qpn)
+	if (question->qpn && question->decimal)
+		complain(
+			"there is no process %u, and no process of this host that may be asked has "
+			"QP 0x%06x",
+			question->qpn, question->qpn);
+	else if (question->qpn)
 		complain("no process of this host that may be asked has QP 0x%06x", question->qpn);
-	else if (!state)
-		complain("there is no process %d", question->pid);
-	else if (state == 'T' || state == 't')
-		complain("%s (pid %d) is stopped: `kill -CONT %d` continues it",
-			 vb_why_program(question->pid, program), question->pid, question->pid);
-	else if (state == 'Z')
-		complain("%s (pid %d) has ended", vb_why_program(question->pid, program),
-			 question->pid);
 	else
-		complain("%s (pid %d) has no QP of Verbena", vb_why_program(question->pid, program),
-			 question->pid);
+		complain("%s", vb_silent_words(question->pid, 0, line));
 	return EXIT_UNASKED;
 }
 

@@ -75,6 +75,7 @@ struct vb_work {
 	uint16_t piece_count;
 	uint64_t epoch; /* a send: of its post */
 	uint64_t length;
+	uint64_t window;       /* a send that is not summed wholly: see sum.c */
 	uint64_t sum[VB_SUMS]; /* a send: the first; a receive: of its parts, see sum.c */
 	union {
 		struct vb_piece inside[VB_PIECES_INSIDE];

@@ -4,8 +4,10 @@
  * and of others all but a few in 2^64.
  *
  * Reading a long buffer twice takes as long as sending it. So all bytes are summed of the first
- * long buffers of a queue, and later of one send in 32 and one receive in 64, by chance: a program
- * may use its buffers in turn. Of the others the first and the last bytes are summed.
+ * long buffers of a queue only. Of a later send the first and the last bytes are summed, and a
+ * window somewhere between, by chance: a small change in the middle shows when it happens again. Of
+ * later receives one in 128 is summed wholly, by chance as well: a program may use its buffers in
+ * turn.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
  * the message is not known then: so there are sums of parts, each longer than the one before it.
@@ -15,7 +17,7 @@
 #include "check/check.h"
 
 enum { LONG = 4096, HEAD = 128, TAIL = 64 };
-enum { WHOLE_FIRST = 256, WHOLE_SENDS = 32, WHOLE_RECEIVES = 64 };
+enum { WHOLE_FIRST = 64, WINDOW = 1024, WHOLE_RECEIVES = 128 };
 
 /* --- the sum of some bytes --- */
 
@@ -149,16 +151,19 @@ static uint64_t sum_bytes(const struct vb_work *work, uint64_t from, uint64_t to
 }
 
 /* Under the lock. */
-static bool takes_whole(struct vb_queue *queue, uint64_t length, uint32_t one_in)
+static uint32_t draw(void)
 {
 	static uint32_t chance = 2463534242u;
 
-	if (length <= LONG || queue->long_count++ < WHOLE_FIRST)
-		return true;
 	chance ^= chance << 13;
 	chance ^= chance >> 17;
 	chance ^= chance << 5;
-	return chance % one_in == 0;
+	return chance;
+}
+
+static bool is_early(struct vb_queue *queue, uint64_t length)
+{
+	return length <= LONG || queue->long_count++ < WHOLE_FIRST;
 }
 
 /* --- sends --- */
@@ -170,13 +175,15 @@ static uint64_t sum_send(const struct vb_work *work)
 	if (work->whole)
 		return sum_bytes(work, 0, work->length);
 	add_bytes(&sum, work, 0, HEAD);
+	add_bytes(&sum, work, work->window, work->window + WINDOW);
 	add_bytes(&sum, work, work->length - TAIL, work->length);
 	return folded(&sum);
 }
 
 void vb_sum_send(struct vb_queue *queue, struct vb_work *work)
 {
-	work->whole = takes_whole(queue, work->length, WHOLE_SENDS);
+	work->whole = is_early(queue, work->length);
+	work->window = work->whole ? 0 : draw() % (work->length - WINDOW + 1);
 	work->sum[0] = sum_send(work);
 	work->summed = true;
 }
@@ -204,7 +211,7 @@ void vb_sum_receive(struct vb_queue *queue, struct vb_work *work)
 {
 	uint64_t from, to;
 
-	work->whole = takes_whole(queue, work->length, WHOLE_RECEIVES);
+	work->whole = is_early(queue, work->length) || draw() % WHOLE_RECEIVES == 0;
 	for (int i = 0; i < VB_SUMS; i++)
 		if (part_of(work, i, &from, &to))
 			work->sum[i] = sum_bytes(work, from, to);

@@ -19,7 +19,7 @@
 	.target_fails = true, .event = IBV_EVENT_QP_REQ_ERR
 
 /* In the sentences {k} is a key, {a} an address, {l} a length, {h} the number that exists (have),
- * {w} the number that is wanted, {p} the peer's QP. */
+ * {w} the number that is wanted, {p} the peer's QP. {h:x} is in hexadecimal, {h:q} a QP number. */
 static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_OK] = { IBV_WC_SUCCESS, "it succeeded" },
 	[VB_WHY_LOCAL_KEY] = { IBV_WC_LOC_PROT_ERR, "lkey {k} does not cover {l} bytes at {a} with "
@@ -118,8 +118,9 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_READ_DEPTH] = { BAD_REQUEST, .sentence = "{w} READs and ATOMICs are outstanding, "
 							 "max_dest_rd_atomic of QP {p} is {h}" },
 	[VB_WHY_ATOMIC_ALIGN] = { BAD_REQUEST, .sentence =
-						       "remote address {a} of an atomic, or of the "
-						       "memory there, is not a multiple of 8" },
+						       "remote address {a} of an atomic, or the "
+						       "memory that it stands for, is not a "
+						       "multiple of 8" },
 	[VB_WHY_MASKED_ALIGN] = { BAD_REQUEST, .sentence =
 						       "remote address {a} of an extended atomic, "
 						       "or of the memory there, is not a multiple "
@@ -156,13 +157,7 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 					 "path_mtu differs, {h} bytes at QP {p} and {w} here: a "
 					 "message of {l} bytes is not one packet to both" },
 	[VB_WHY_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR,
-				   "QP {p} answered with a NAK, invalid "
-				   "request: a receive that is too "
-				   "short, an access its qp_access_flags "
-				   "lack, more READs than its "
-				   "max_dest_rd_atomic, an atomic that is "
-				   "not aligned, another path_mtu, or an SRQ "
-				   "that does not exist" },
+				   "QP {p} answered with a NAK, invalid request" },
 	[VB_WHY_NAKED_ACCESS] = { IBV_WC_REM_ACCESS_ERR,
 				  "QP {p} answered with a NAK, remote access "
 				  "error: rkey {k}, {l} bytes at {a}" },
@@ -181,7 +176,7 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_PEER_IN_ERROR] = { IBV_WC_RETRY_EXC_ERR, "QP {p} is in state ERR" },
 	[VB_WHY_PEER_OTHER_TYPE] = { IBV_WC_RETRY_EXC_ERR, "QP {p} has another transport type" },
 	[VB_WHY_PEER_OTHER_DEST] = { IBV_WC_RETRY_EXC_ERR,
-				     "QP {p} is connected to QP {h:x}, not to this one" },
+				     "QP {p} is connected to QP {h:q}, not to this one" },
 	[VB_WHY_PEER_OTHER_GID] = { IBV_WC_RETRY_EXC_ERR,
 				    "QP {p} expects another GID or LID than the "
 				    "one this QP sends from" },
@@ -240,6 +235,8 @@ static size_t token_write(const struct vb_report *r, const char *at, char *out, 
 		snprintf(out, size, "0x%llx", (unsigned long long)r->addr);
 	else if (at[1] == 'p')
 		snprintf(out, size, "0x%06x", r->peer_qpn);
+	else if (hex && at[3] == 'q')
+		snprintf(out, size, "0x%06llx", (unsigned long long)number);
 	else
 		snprintf(out, size, hex ? "0x%llx" : "%llu", (unsigned long long)number);
 	return hex ? 5 : 3;

@@ -227,6 +227,8 @@ void vb_cq_queue_resized(struct vb_cq_queue *queue, uint32_t depth);
 void vb_cq_asks_update(struct vb_cq *cq);
 /* Counts the completions that wait in the attached queues; under the poll lock. */
 uint32_t vb_cq_waiting(struct vb_cq *cq);
+/* Changes when completions are taken, but for those of a QP that is gone; likewise. */
+uint32_t vb_cq_taken(const struct vb_cq *cq);
 /* Describes the watches of few queues anew. Under the poll lock, or before any thread polls. */
 void vb_cq_watches_describe(struct vb_cq *cq);
 /* Frees the memory of ready bits, when the CQ is destroyed. Under nic->lock. */

@@ -6,6 +6,8 @@
 #include "base/barrier.h"
 #include "nic/cq.h"
 #include "nic/nic.h"
+#include "nic/rq.h"
+#include "nic/sq.h"
 
 /* --- the CQ's asks --- */
 
@@ -15,6 +17,23 @@ uint32_t vb_cq_waiting(struct vb_cq *cq)
 
 	for (uint32_t i = 0; i < cq->queue_count; i++)
 		count += vb_cq_queue_waiting(cq->queues[i]);
+	return count;
+}
+
+uint32_t vb_cq_taken(const struct vb_cq *cq)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < cq->queue_count; i++) {
+		const struct vb_cq_queue *queue = cq->queues[i];
+
+		if (queue->kind == VB_CQ_SENDS)
+			count += queue->sq->scanned;
+		else if (queue->kind == VB_CQ_RECEIVES)
+			count += vb_rq_head(queue->rq);
+		else if (queue->kind == VB_CQ_ARRIVALS)
+			count += atomic_load(&queue->rq->consumed);
+	}
 	return count;
 }
 

@@ -22,6 +22,10 @@ const char *vb_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe, char 
 	*text = '\0';
 	if (!av)
 		return text;
+	if (av->local && vb_far_qpn(qp, wqe) == qp->ibv.qp_num) {
+		snprintf(text, VB_FAR_WORDS, " (this QP itself)");
+		return text;
+	}
 	if (av->local)
 		peer = vb_nic_peer(qp->nic, vb_far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
 	vb_peer_words(peer, text);
@@ -30,6 +34,8 @@ const char *vb_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe, char 
 	if (!*text && av->local && wqe && qp->type != IBV_QPT_UD)
 		vb_peer_words(qp->remote.peer, text);
 	if (!*text)
-		snprintf(text, VB_FAR_WORDS, " (at %s)", vb_gid_print(&av->dgid, gid));
+		snprintf(text, VB_FAR_WORDS, " (at %s%s)", vb_gid_print(&av->dgid, gid),
+			 vb_far_qpn(qp, wqe) == qp->ibv.qp_num ? "; the number of this QP itself"
+							       : "");
 	return text;
 }

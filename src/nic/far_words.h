@@ -5,7 +5,7 @@
 
 #include "nic/qp.h"
 
-enum { VB_FAR_WORDS = 64 };
+enum { VB_FAR_WORDS = 96 };
 
 /* The number of the QP at the other end. wqe: that of a datagram; NULL: none. */
 uint32_t vb_far_qpn(const struct vb_qp *qp, const struct vb_wqe *wqe);

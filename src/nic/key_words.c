@@ -9,6 +9,7 @@
 
 #include "abi/flush.h"
 #include "base/clock.h"
+#include "nic/nic.h"
 
 /* --- access flags --- */
 
@@ -61,6 +62,8 @@ const char *vb_access_words(unsigned access, char text[VB_ACCESS_WORDS])
 
 /* --- keys --- */
 
+enum { NEAR = 1 << 20 }; /* bytes from a region: an offset may be wrong */
+
 static const char *kind_of(const struct vb_key_use *use)
 {
 	return use->as_rkey ? "rkey" : "lkey";
@@ -69,6 +72,21 @@ static const char *kind_of(const struct vb_key_use *use)
 static const char *object_of(const struct vb_key_entry *entry)
 {
 	return entry->kind == VB_KEY_REGION ? "region" : "window";
+}
+
+/*
+ * Usual mistakes: a number of 32 bits goes to the peer without htonl, and the program takes its own
+ * rkey for the peer's.
+ */
+static const char *words_mixed_up(const struct vb_key_use *use)
+{
+	const struct vb_nic *nic = vb_nic_current();
+
+	if (vb_peer_key(use->home, __builtin_bswap32(use->key), use->as_rkey))
+		return "in the other byte order it is one (htonl, ntohl)";
+	if (!use->home->self && nic && vb_peer_key(nic->self, use->key, use->as_rkey))
+		return "it is of a region of the process that sends";
+	return "a wrong number, or the region is gone for long";
 }
 
 static void words_unknown(const struct vb_key_use *use, char text[VB_KEY_WORDS])
@@ -91,10 +109,8 @@ static void words_unknown(const struct vb_key_use *use, char text[VB_KEY_WORDS])
 			 "0x%08x is the %s of a memory region of %s, not its %s", use->key,
 			 use->as_rkey ? "lkey" : "rkey", whose, kind_of(use));
 	else
-		snprintf(text, VB_KEY_WORDS,
-			 "no memory region of %s has %s 0x%08x: a wrong number, or the region is "
-			 "gone for long",
-			 whose, kind_of(use), use->key);
+		snprintf(text, VB_KEY_WORDS, "no memory region of %s has %s 0x%08x: %s", whose,
+			 kind_of(use), use->key, words_mixed_up(use));
 }
 
 static void words_pd(const struct vb_key_use *use, const struct vb_key_entry *entry,
@@ -125,6 +141,22 @@ static void words_right(const struct vb_key_use *use, const struct vb_key_entry 
 		 entry->access ? vb_access_words(entry->access, has) : "no access flags");
 }
 
+/* The range has nothing to do with the region: no distance is of use. */
+static void words_far_off(const struct vb_key_use *use, const struct vb_key_entry *entry,
+			  uint64_t start, char text[VB_KEY_WORDS])
+{
+	const uint64_t swapped = __builtin_bswap64(use->addr);
+	const bool order = swapped - start <= entry->length &&
+			   use->length <= entry->length - (swapped - start);
+
+	snprintf(text, VB_KEY_WORDS,
+		 "%llu bytes at 0x%llx lie outside of the %s of %s 0x%08x (%llu bytes at 0x%llx)%s",
+		 (unsigned long long)use->length, (unsigned long long)use->addr, object_of(entry),
+		 kind_of(use), use->key, (unsigned long long)entry->length,
+		 (unsigned long long)start,
+		 order ? ": in the other byte order the address is inside (htobe64, be64toh)" : "");
+}
+
 /* False: the range is inside. */
 static bool words_range(const struct vb_key_use *use, const struct vb_key_entry *entry,
 			char text[VB_KEY_WORDS])
@@ -132,16 +164,21 @@ static bool words_range(const struct vb_key_use *use, const struct vb_key_entry 
 	const uint64_t start = use->by_process ? entry->addr : entry->iova;
 	const uint64_t end = start + entry->length, use_end = use->addr + use->length;
 	const bool before = use->addr < start;
+	const bool touches = use->addr <= end && use_end >= start;
 
 	if (!before && use->addr <= end && use_end >= use->addr && use_end <= end)
 		return false;
-	snprintf(text, VB_KEY_WORDS,
-		 "%llu bytes at 0x%llx %s %llu bytes %s the %s of %s 0x%08x (%llu bytes at 0x%llx)",
-		 (unsigned long long)use->length, (unsigned long long)use->addr,
-		 before ? "begin" : "end",
-		 (unsigned long long)(before ? start - use->addr : use_end - end),
-		 before ? "before" : "behind", object_of(entry), kind_of(use), use->key,
-		 (unsigned long long)entry->length, (unsigned long long)start);
+	if (!touches && (before ? start - use_end : use->addr - end) > NEAR)
+		words_far_off(use, entry, start, text);
+	else
+		snprintf(text, VB_KEY_WORDS,
+			 "%llu bytes at 0x%llx %s %llu bytes %s the %s of %s 0x%08x (%llu bytes at "
+			 "0x%llx)",
+			 (unsigned long long)use->length, (unsigned long long)use->addr,
+			 before ? "begin" : "end",
+			 (unsigned long long)(before ? start - use->addr : use_end - end),
+			 before ? "before" : "behind", object_of(entry), kind_of(use), use->key,
+			 (unsigned long long)entry->length, (unsigned long long)start);
 	return true;
 }
 

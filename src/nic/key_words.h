@@ -9,7 +9,7 @@
 
 #include "shm/peer.h"
 
-enum { VB_KEY_WORDS = 224, VB_ACCESS_WORDS = 160, VB_PEER_WORDS = 64 };
+enum { VB_KEY_WORDS = 240, VB_ACCESS_WORDS = 160, VB_PEER_WORDS = 64 };
 
 /* A use of memory that a key should have opened. */
 struct vb_key_use {

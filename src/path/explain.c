@@ -116,7 +116,8 @@ static bool no_qp_words(const struct vb_qp *qp, const struct vb_wqe *wqe, char t
 
 	if (known)
 		snprintf(text, VB_PATH_WORDS,
-			 "there is no QP {p}: the process that its number leads to has none");
+			 "there is no QP {p}: that process has destroyed it, or its number is "
+			 "wrong");
 	vb_peer_put(peer);
 	return known;
 }
@@ -152,6 +153,39 @@ static bool request_words(const struct vb_qp *qp, const struct vb_wqe *wqe, enum
 	return *text;
 }
 
+/* The program takes its own rkey for the peer's. */
+static bool own_key_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
+			  char text[VB_PATH_WORDS])
+{
+	if (!vb_peer_key(qp->nic->self, wqe->rkey, true))
+		return false;
+	snprintf(text, VB_PATH_WORDS,
+		 "QP {p} answered with a NAK, remote access error: rkey {k}, {l} bytes at {a}; a "
+		 "region of this process has that rkey, and that of the peer is needed");
+	return true;
+}
+
+/* What can be wrong with such a request. The peer knows what is. */
+static bool invalid_words(const struct vb_wqe *wqe, char text[VB_PATH_WORDS])
+{
+	const char *causes = "a receive that is too short, another path_mtu, or an SRQ that does "
+			     "not exist";
+
+	if (vb_wr_is_word(wqe->opcode) && vb_wr_reads(wqe->opcode))
+		causes = "its qp_access_flags lack IBV_ACCESS_REMOTE_ATOMIC, its "
+			 "max_dest_rd_atomic is exceeded, or the address is not aligned";
+	else if (vb_wr_reads(wqe->opcode))
+		causes = "its qp_access_flags lack the right, or its max_dest_rd_atomic is "
+			 "exceeded";
+	else if (vb_wr_row(wqe->opcode)->access)
+		causes = vb_wr_is_word(wqe->opcode)
+				 ? "its qp_access_flags lack the right, or the address is not "
+				   "aligned"
+				 : "its qp_access_flags lack the right, or path_mtu differs";
+	snprintf(text, VB_PATH_WORDS, "QP {p} answered with a NAK, invalid request: %s", causes);
+	return true;
+}
+
 static bool sentence_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 			   const struct vb_report *report, char text[VB_PATH_WORDS])
 {
@@ -162,6 +196,10 @@ static bool sentence_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 		return no_qp_words(qp, wqe, text);
 	case VB_WHY_PEER_NOT_READY:
 		return unready_words(qp, text);
+	case VB_WHY_NAKED_ACCESS:
+		return own_key_words(qp, wqe, text);
+	case VB_WHY_NAKED_INVALID:
+		return invalid_words(wqe, text);
 	default:
 		return request_words(qp, wqe, report->reason, text) ||
 		       vb_path_words(&qp->remote, report, vb_wr_row(wqe->opcode)->access, text);

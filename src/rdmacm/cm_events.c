@@ -206,9 +206,13 @@ static void explain_unreachable(const struct vb_cma_id *id)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	vb_explain("the connection to %s fails: no answer to the request; the host is off, or a "
-		   "firewall drops UDP port 4791, or no process there has it",
-		   vb_address_print(&id->id.route.addr.dst_addr, text));
+	vb_explain("the connection to %s fails: no answer to the request; %s",
+		   vb_address_print(&id->id.route.addr.dst_addr, text),
+		   vb_cma_probe_refused(&id->id.route.addr.addr.ibaddr.dgid)
+			   ? "by ICMP its host refuses UDP port 4791: no process there has it (the "
+			     "server does not run), or a firewall refuses it"
+			   : "the host is off, or a firewall drops UDP port 4791, or no process "
+			     "there has it");
 }
 
 static void queue_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)

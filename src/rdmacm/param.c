@@ -38,7 +38,9 @@ int vb_cma_param_check(struct vb_cma_id *id, const struct rdma_conn_param *param
 	int err;
 
 	if (!id->device) {
-		vb_explain("%s: the identifier is not bound to a device", call);
+		vb_explain("%s: the identifier is not bound to a device: resolve an address "
+			   "and a route first (a server: it comes with a request)",
+			   call);
 		return -EINVAL;
 	}
 	if (id->id.ps != RDMA_PS_TCP)

@@ -40,6 +40,7 @@ static struct host {
 	int knock;                   /* descriptor + 1 of the last knock; 0: none */
 	uint64_t knock_ns, knock_id; /* its time and its transaction id */
 	bool used, asked;            /* asked: a knock of this round, or one without answer yet */
+	bool refused;                /* so often that connections ended, and not heard since */
 } hosts[HOSTS];
 
 static bool is_host(const struct host *host, const struct vb_cm_route *route)
@@ -74,8 +75,18 @@ static void take_refusal(struct host *host)
 void vb_cma_probe_heard(const struct vb_cm_route *route)
 {
 	for (int i = 0; i < HOSTS; i++)
-		if (is_host(&hosts[i], route))
+		if (is_host(&hosts[i], route)) {
 			hosts[i].refusals = 0;
+			hosts[i].refused = false;
+		}
+}
+
+bool vb_cma_probe_refused(const union ibv_gid *gid)
+{
+	for (int i = 0; i < HOSTS; i++)
+		if (hosts[i].used && hosts[i].refused && vb_gid_equal(&hosts[i].gid, gid))
+			return true;
+	return false;
 }
 
 /* Packets of the host prove that another machine sent the refusals. */
@@ -107,6 +118,7 @@ static void hear(struct host *host, uint64_t now_ns)
 		"the host end, and requests to it fail",
 		vb_gid_print(&host->gid, text));
 	host->refusals = 0;
+	host->refused = true;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }
 

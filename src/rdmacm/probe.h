@@ -17,6 +17,8 @@ void vb_cma_probe_begin(uint64_t now_ns);
 void vb_cma_probe_suspect(uint64_t now_ns);
 /* A message came from this host: one of its processes has the port. */
 void vb_cma_probe_heard(const struct vb_cm_route *route);
+/* By ICMP no process of the host has the port. */
+bool vb_cma_probe_refused(const union ibv_gid *gid);
 void vb_cma_probe_tick(uint64_t now_ns);
 uint64_t vb_cma_probe_next_ns(void);
 /* In the child of a fork. */

@@ -120,6 +120,21 @@ static const char *apart_refusal(const struct ibv_send_wr *wr, enum ibv_mw_type 
 	return NULL;
 }
 
+__attribute__((cold, noinline)) static int refuse_full(const struct vb_qp *qp)
+{
+	bool signaled = false;
+
+	for (uint32_t i = 1; i <= qp->sq.depth; i++)
+		signaled |= vb_sq_wqe(&qp->sq, qp->sq.tail - i)->signaled;
+	vb_explain("ibv_post_send: QP 0x%06x: all %u entries (max_send_wr) are in use; %s",
+		   qp->ibv.qp_num, qp->sq.depth,
+		   signaled ? "an entry is free again when a completion of it or of a later one "
+			      "is polled"
+			    : "none of them is signaled (IBV_SEND_SIGNALED), so that no completion "
+			      "will free them");
+	return -ENOMEM;
+}
+
 static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		    const struct vb_wr_row *row, enum ibv_mw_type type, bool whole)
 {
@@ -141,14 +156,7 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
 		return refuse_wr(qp, wr,
 				 "a datagram needs an address handle, and wr.ud.ah is NULL");
-	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
-		vb_explain(
-			"ibv_post_send: QP 0x%06x: all %u entries (max_send_wr) are in use; an "
-			"entry is free again when a completion of it or of a later one is polled",
-			qp->ibv.qp_num, qp->sq.depth);
-		return -ENOMEM;
-	}
-	return 0;
+	return __builtin_expect(vb_sq_full(&qp->sq), 0) ? refuse_full(qp) : 0;
 }
 
 static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,

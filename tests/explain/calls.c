@@ -66,6 +66,17 @@ static void full_send_queue(void)
 
 	begin(&rig);
 	for (int i = 0; i < 1000 && !err; i++)
+		err = post_sges(&rig, 1, IBV_SEND_SIGNALED, 0);
+	expect_error(err, ENOMEM);
+}
+
+static void unsignaled_queue(void)
+{
+	struct rig rig;
+	int err = 0;
+
+	begin(&rig);
+	for (int i = 0; i < 1000 && !err; i++)
 		err = post_sges(&rig, 1, 0, 0);
 	expect_error(err, ENOMEM);
 }
@@ -186,7 +197,12 @@ const struct rig_case rig_call_cases[] = {
 	  { CALL "the QP is in INIT, and sends from RTS on" } },
 	{ "a send queue that is full",
 	  full_send_queue,
-	  { "ibv_post_send: QP 0x[0-9a-f]{6}: all [0-9]+ entries \\(max_send_wr\\) are in use" } },
+	  { "ibv_post_send: QP 0x[0-9a-f]{6}: all [0-9]+ entries \\(max_send_wr\\) are in use; an "
+	    "entry is free again when a completion" } },
+	{ "a send queue that is full, and nothing is signaled",
+	  unsignaled_queue,
+	  { "all [0-9]+ entries \\(max_send_wr\\) are in use; none of them is signaled "
+	    "\\(IBV_SEND_SIGNALED\\)" } },
 	{ "a receive queue that is full",
 	  full_receive_queue,
 	  { "ibv_post_recv: QP 0x[0-9a-f]{6} wr_id 3: all [0-9]+ entries \\(max_recv_wr\\) are in "

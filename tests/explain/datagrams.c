@@ -179,7 +179,7 @@ static void uc_right(void)
 
 #define OWN      "QP 0x[0-9a-f]{6}, SEND wr_id 5: "
 #define DATAGRAM "QP 0x[0-9a-f]{6}, datagram of QP 0x[0-9a-f]{6} \\(at [^)]+\\): "
-#define WHOSE    "QP 0x[0-9a-f]{6}( \\(this process\\))?, which has "
+#define WHOSE    "QP 0x[0-9a-f]{6}( \\(this QP itself\\))?, which has "
 #define UC_FAR \
 	"QP 0x[0-9a-f]{6},? (refuses a )?(SEND|WRITE) of QP 0x[0-9a-f]{6} \\(this process\\): "
 
@@ -196,7 +196,7 @@ const struct rig_case rig_datagram_cases[] = {
 		     "receive posted at " WHOSE "room for 30" } },
 	{ "a datagram that finds no receive",
 	  no_receive,
-	  { OWN "dropped: no receive was posted at QP 0x[0-9a-f]{6} \\(this process\\)" },
+	  { OWN "dropped: no receive was posted at QP 0x[0-9a-f]{6} \\(this QP itself\\)" },
 	  { DATAGRAM "dropped: no receive was posted at QP 0x[0-9a-f]{6}" } },
 	{ "an address handle of another PD",
 	  other_pd,

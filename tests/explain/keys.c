@@ -109,6 +109,40 @@ static void rkey_never(void)
 	expect(&rig.near, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* What comes of a missing htonl. */
+static void rkey_order(void)
+{
+	struct rig rig;
+
+	begin(&rig);
+	rig.far.rkey = __builtin_bswap32(rig.far.rkey);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 6, rig_sge(&rig.near, 8));
+	expect(&rig.near, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void address_order(void)
+{
+	struct rig rig;
+
+	begin(&rig);
+	rig.far.addr = __builtin_bswap64(rig.far.addr);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 6, rig_sge(&rig.near, 8));
+	expect(&rig.near, IBV_WC_REM_ACCESS_ERR);
+}
+
+/* A variable on the stack, say. */
+static void lkey_elsewhere(void)
+{
+	struct ibv_sge sge;
+	struct rig rig;
+
+	begin(&rig);
+	sge = rig_sge(&rig.near, 8);
+	sge.addr = (uintptr_t)&rig;
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 5, sge);
+	expect(&rig.near, IBV_WC_LOC_PROT_ERR);
+}
+
 static void rkey_gone(void)
 {
 	struct rig rig;
@@ -280,6 +314,20 @@ const struct rig_case rig_key_cases[] = {
 	  rkey_never,
 	  { NEAR "RDMA_WRITE wr_id 6: no memory region of this process has rkey 0x" },
 	  { FAR "no memory region of this process has rkey 0x" } },
+	{ "an rkey in the other byte order",
+	  rkey_order,
+	  { "has rkey 0x[0-9a-f]{8}: in the other byte order it is one \\(htonl, ntohl\\)" },
+	  { FAR "no memory region .*: in the other byte order it is one" } },
+	{ "a remote address in the other byte order",
+	  address_order,
+	  { "8 bytes at 0x[0-9a-f]+ lie outside of the region of rkey 0x[0-9a-f]{8} .*: in the "
+	    "other byte order the address is inside" },
+	  { FAR "8 bytes at 0x[0-9a-f]+ lie outside of the region .*: in the other byte order" } },
+	{ "an element far from its region",
+	  lkey_elsewhere,
+	  { NEAR "RDMA_WRITE wr_id 5: 8 bytes at 0x[0-9a-f]+ lie outside of the region of lkey "
+		 "0x[0-9a-f]{8} \\(65536 bytes at 0x[0-9a-f]+\\)" },
+	  { "8 bytes at 0x[0-9a-f]+ lie outside of the region of lkey" } },
 	{ "an rkey whose region was deregistered",
 	  rkey_gone,
 	  { "RDMA_WRITE wr_id 6: the region of rkey 0x[0-9a-f]{8} " BYTES

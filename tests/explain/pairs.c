@@ -18,13 +18,26 @@ static void await_end(struct rig *rig)
 	rig_await(rig);
 }
 
+/* Until its QP has failed, or there is nobody to answer. */
+static void serve_failure(struct rig *rig)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	do {
+		if (ibv_query_qp(rig->far_side.qp, &attr, IBV_QP_STATE, &init))
+			rig_fail("ibv_query_qp");
+	} while (attr.qp_state != IBV_QPS_ERR);
+	rig_await(rig);
+}
+
 /* The far side of a failing request looks at its CQ until the near side is done. */
 static void serve_short(struct rig *rig)
 {
 	rig_recv(&rig->far_side, 7, (uintptr_t)rig->far_side.buffer, 30, rig->far_side.mr->lkey);
 	rig_tell(rig);
 	rig_wait(&rig->far_side);
-	rig_await(rig);
+	serve_failure(rig);
 }
 
 static void far_short(void)
@@ -37,19 +50,6 @@ static void far_short(void)
 	rig_post(&rig, IBV_WR_SEND, 8, rig_sge(&rig.near, 40));
 	rig_wait(&rig.near);
 	finish(&rig);
-}
-
-/* Until its QP has failed, or there is nobody to answer. */
-static void serve_failure(struct rig *rig)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	do {
-		if (ibv_query_qp(rig->far_side.qp, &attr, IBV_QP_STATE, &init))
-			rig_fail("ibv_query_qp");
-	} while (attr.qp_state != IBV_QPS_ERR);
-	rig_await(rig);
 }
 
 static void far_right(void)
@@ -100,6 +100,40 @@ static void far_number(void)
 	plan.timeout = 17;
 	plan.dest_xor = 0x77;
 	rig_open_two(&rig, &plan, await_end);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+/* The near side takes its own rkey for that of the far side. */
+static void far_own_key(void)
+{
+	const struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	rig_open_two(&rig, &plan, serve_failure);
+	rig.far.rkey = rig.near.mr->rkey;
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_REM_ACCESS_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+/* The near side takes its own QP number for that of the far side. */
+static void far_itself(void)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.timeout = 17;
+	plan.sq_psn = 1234;
+	rig_open_two(&rig, &plan, await_end);
+	if (ibv_modify_qp(rig.near.qp, &reset, IBV_QP_STATE))
+		rig_fail("the near QP cannot be reset");
+	rig.far.qpn = rig.near.qp->qp_num;
+	rig_connect(&rig.near, &plan, &rig.far, true);
 	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
 	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
 		rig_fail("another status");
@@ -204,6 +238,19 @@ const struct rig_case rig_pair_cases[] = {
 	    ": its qp_access_flags lack IBV_ACCESS_REMOTE_WRITE \\(they have none\\)" },
 	  { "QP 0x[0-9a-f]{6} refuses a WRITE of QP 0x[0-9a-f]{6} " PEER
 	    ": qp_access_flags of QP 0x[0-9a-f]{6} lack IBV_ACCESS_REMOTE_WRITE" } },
+	{ "both sides of an rkey of the wrong process",
+	  far_own_key,
+	  { "RDMA_WRITE wr_id 8: no memory region of the peer has rkey 0x[0-9a-f]{8}: it is of a "
+	    "region of the process that sends",
+	    "QP 0x[0-9a-f]{6} has failed: it refused a request of .*: no memory region of this "
+	    "process has rkey 0x" },
+	  { "wr_id 8: QP 0x[0-9a-f]{6} " PEER " answered with a NAK, remote access error: .*; a "
+	    "region of this process has that rkey",
+	    "QP 0x[0-9a-f]{6} refuses a WRITE of .*: no memory region of this process has rkey" } },
+	{ "a QP that is connected to itself",
+	  far_itself,
+	  { "RDMA_WRITE wr_id 8: QP 0x[0-9a-f]{6} \\(this QP itself\\) expects PSN" },
+	  { "\\(this QP itself\\)" } },
 	{ "both sides of a PSN that does not fit",
 	  far_psn,
 	  { "QP 0x[0-9a-f]{6} " PEER " expects PSN 1000 \\(its rq_psn\\), this QP starts at 1234" },
@@ -221,7 +268,7 @@ const struct rig_case rig_pair_cases[] = {
 	{ "both sides of a wrong QP number",
 	  far_number,
 	  { "there is no QP 0x[0-9a-f]{6} " PEER
-	    ": the process that its number leads to has none" },
+	    ": that process has destroyed it, or its number is wrong" },
 	  { "a packet from [^ ]+ for QP 0x[0-9a-f]{6} is dropped: this process has no such QP",
 	    "QP 0x[0-9a-f]{6}: QP 0x[0-9a-f]{6} has never answered; nothing comes from its "
 	    "host" } },

@@ -204,6 +204,23 @@ static void busy(void)
 	}
 }
 
+/* Healthy, too: the CQ always holds eight completions, and no poll finds it empty. */
+static void deep(void)
+{
+	struct ibv_wc wc;
+
+	open_one();
+	for (int i = 0; i < 8; i++)
+		rig_post(&rig, IBV_WR_RDMA_WRITE, 2, rig_sge(&rig.near, 8));
+	printf("ready\n");
+	fflush(stdout);
+	while (1) {
+		rig_post(&rig, IBV_WR_RDMA_WRITE, 2, rig_sge(&rig.near, 8));
+		while (!ibv_poll_cq(rig.near.cq, 1, &wc))
+			;
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*begin)(void);
@@ -221,6 +238,7 @@ static const struct {
 	{ "not-back", not_back },
 	{ "nothing", nothing },
 	{ "busy", busy },
+	{ "deep", deep },
 };
 
 int main(int argc, char **argv)

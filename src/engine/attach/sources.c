@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "engine/attach/silent.h"
 #include "nic/stopped.h"
 
 static void program_read(pid_t pid, char text[VB_PROGRAM_SIZE])
@@ -119,7 +120,9 @@ static bool request_send(const struct vb_sources *sources, int socket)
 /* Takes the socket over. */
 static void source_ask(struct vb_sources *sources, int socket, const struct ucred *cred)
 {
-	struct vb_source *source = source_known(sources, cred->pid) ? NULL : source_new(sources);
+	const bool wanted = !sources->options.alone || cred->pid == sources->options.pid;
+	struct vb_source *source =
+		wanted && !source_known(sources, cred->pid) ? source_new(sources) : NULL;
 
 	if (!source || !request_send(sources, socket)) {
 		if (source)
@@ -219,6 +222,7 @@ static void stopped_tell(const struct vb_sources *sources, struct vb_source *sou
 void vb_sources_look(struct vb_sources *sources)
 {
 	bool found = !sources->options.pid || sources->complained;
+	char line[VB_SILENT_LINE];
 
 	sources->came = false;
 	if (vb_ask_names(name_ask, sources) && !sources->complained) {
@@ -232,10 +236,8 @@ void vb_sources_look(struct vb_sources *sources)
 	for (unsigned slot = 0; slot < VB_ASK_SLOTS && !found; slot++)
 		found = sources->pid_of_slot[slot] == sources->options.pid;
 	if (!found)
-		sources->options.tell(
-			"process %d has no RDMA device open, or is no process of this host; "
-			"waiting for it",
-			sources->options.pid);
+		sources->options.tell("%s: %s; waiting for it", sources->options.tool,
+				      vb_silent_words(sources->options.pid, 0, line));
 	sources->complained |= !found;
 }
 

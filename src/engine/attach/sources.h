@@ -43,6 +43,7 @@ struct vb_sources_options {
 	uint32_t bytes;
 	size_t notes_size;
 	pid_t pid;        /* that the user asks for; 0: all */
+	bool alone;       /* the others are not asked */
 	const char *name; /* processes that know this name come by themselves; NULL: all */
 };
 

@@ -248,6 +248,7 @@ static void add_cq(struct listing *listing, struct vb_cq *cq)
 	/* A thread that polls has the lock, and takes the completions. */
 	if (vb_spin_try(&cq->poll_lock)) {
 		record->count = vb_cq_waiting(cq) + vb_ledger_count(cq);
+		record->progress = vb_cq_taken(cq);
 		vb_spin_unlock(&cq->poll_lock);
 	}
 }

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/attach/silent.h"
+#include "nic/stopped.h"
+
 enum { SHORT_NS = 50000000 }; /* a wait that is no news */
 
 /* The telling of one process. */
@@ -20,44 +23,6 @@ struct teller {
 };
 
 /* --- facts --- */
-
-static bool stat_read(pid_t pid, char text[256])
-{
-	char path[64];
-	FILE *file;
-	bool good;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	good = fgets(text, 256, file) != NULL;
-	fclose(file);
-	return good;
-}
-
-char vb_why_process_state(pid_t pid)
-{
-	char text[256];
-	const char *end = stat_read(pid, text) ? strrchr(text, ')') : NULL;
-
-	return end && end[1] ? end[2] : 0;
-}
-
-const char *vb_why_program(pid_t pid, char name[32])
-{
-	char text[256];
-	const char *begin, *end;
-
-	snprintf(name, 32, "?");
-	if (!stat_read(pid, text))
-		return name;
-	begin = strchr(text, '(');
-	end = strrchr(text, ')');
-	if (begin && end > begin)
-		snprintf(name, 32, "%.*s", (int)(end - begin - 1), begin + 1);
-	return name;
-}
 
 static const struct vb_asked_process *process_of(const struct vb_asked_processes *all, pid_t pid)
 {
@@ -146,7 +111,7 @@ static const char *peer_words(const struct teller *teller, const struct vb_why_r
 		snprintf(text, TEXT, "0x%06x (the same process)", record->dest_qpn);
 	else if (pid)
 		snprintf(text, TEXT, "0x%06x (%s, pid %d, this host)", record->dest_qpn,
-			 vb_why_program(pid, program), pid);
+			 vb_process_program(pid, program), pid);
 	else if (record->dest_local)
 		snprintf(text, TEXT, "0x%06x (this host)", record->dest_qpn);
 	else
@@ -215,7 +180,7 @@ static const char *stopped_words(const struct teller *teller, const struct vb_wh
 	const pid_t pid = vb_why_peer_pid(teller->why, record);
 
 	*text = '\0';
-	if (pid && pid != teller->process->pid && vb_why_process_state(pid) == 'T')
+	if (pid && pid != teller->process->pid && vb_stopped_process(pid))
 		snprintf(text, TEXT,
 			 "; that process is stopped (SIGSTOP): `kill -CONT %d` continues it", pid);
 	return text;
@@ -391,7 +356,7 @@ static void tell_cq(struct teller *teller, const struct vb_why_record *record)
 		process_of(&teller->why->before, teller->process->pid), VB_WAITS_CQ, record->id);
 
 	if (!record->count || !then || then->count != record->count ||
-	    then->polls != record->polls || teller->question->qpn)
+	    then->polls != record->polls || has_moved(teller, record) || teller->question->qpn)
 		return;
 	say(teller, "CQ %u (%s, pid %d) holds %u completion%s that nobody polls%s (cqe %u)",
 	    record->id, teller->program, teller->process->pid, record->count, plural(record->count),
@@ -456,27 +421,12 @@ static void tell_id(struct teller *teller, const struct vb_why_record *record)
 static void tell_unasked(struct teller *teller)
 {
 	const pid_t pid = teller->process->pid;
-	const char state = vb_why_process_state(pid);
-	char line[VB_WHY_LINE];
+	char line[VB_SILENT_LINE];
 
 	if (teller->process->error == EPERM && !teller->question->pid)
 		return; /* of another user, and nobody asked for it */
 	teller->verdict->unasked++;
-	if (state == 'T' || state == 't')
-		snprintf(line, sizeof(line),
-			 "%s (pid %d) is stopped (%s): `kill -CONT %d` continues it",
-			 teller->program, pid, state == 'T' ? "SIGSTOP" : "by a debugger", pid);
-	else if (teller->process->error == EPERM)
-		snprintf(line, sizeof(line),
-			 "%s (pid %d) belongs to another user: ask as that user, or as root",
-			 teller->program, pid);
-	else if (teller->process->error == EPROTO || teller->process->error == ECONNRESET)
-		snprintf(line, sizeof(line), "%s (pid %d) runs another version of Verbena",
-			 teller->program, pid);
-	else
-		snprintf(line, sizeof(line),
-			 "%s (pid %d) does not answer: it has no QP yet, or is busy (%s)",
-			 teller->program, pid, strerror(teller->process->error));
+	vb_silent_words(pid, teller->process->error, line);
 	teller->question->say(teller->question->arg, line);
 }
 
@@ -508,7 +458,7 @@ struct vb_why_verdict vb_why_tell(const struct vb_why *why, const struct vb_why_
 		if (question->pid && teller.process->pid != question->pid)
 			continue;
 		verdict.found |= !question->qpn;
-		vb_why_program(teller.process->pid, teller.program);
+		vb_process_program(teller.process->pid, teller.program);
 		if (!teller.process->error)
 			tell_process(&teller);
 		else if (!question->qpn)

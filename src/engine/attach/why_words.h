@@ -19,6 +19,7 @@ struct vb_why {
 struct vb_why_question {
 	pid_t pid;    /* 0: all processes of this user */
 	uint32_t qpn; /* 0: all QPs */
+	bool decimal; /* the user gave a number that may be of either kind */
 	void (*say)(void *arg, const char *line);
 	void *arg;
 };
@@ -37,12 +38,8 @@ int vb_why_look(struct vb_why *why, const struct vb_why_question *question, unsi
 void vb_why_free(struct vb_why *why);
 struct vb_why_verdict vb_why_tell(const struct vb_why *why, const struct vb_why_question *question);
 
-/* The state letter of /proc/PID/stat: 'T' is stopped, 'Z' has ended; 0: no such process. */
-char vb_why_process_state(pid_t pid);
 /* The process that holds a slot, as /proc shows it; 0: none, or one of another user. */
 pid_t vb_why_holder(unsigned slot);
-/* The program of a process; "?": not known. */
-const char *vb_why_program(pid_t pid, char name[32]);
 
 /* The process of this host at the other end of a QP; 0: none is known. */
 pid_t vb_why_peer_pid(const struct vb_why *why, const struct vb_why_record *record);

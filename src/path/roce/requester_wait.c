@@ -259,7 +259,11 @@ static void silence_explain(const struct vb_wired *wired)
 				qp->ibv.qp_num, qp->attr.dest_qp_num, req->strange_psn,
 				qp->attr.sq_psn);
 	else
-		vb_explain_note("QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
+		vb_explain_note("QP 0x%06x: QP 0x%06x %s%s; %s", qp->ibv.qp_num,
+				qp->attr.dest_qp_num,
+				qp->attr.dest_qp_num == qp->ibv.qp_num
+					? "(dest_qp_num is the number of this QP itself) "
+					: "",
 				wired->heard_ns ? "has answered before" : "has never answered",
 				host ? "its host answers other QPs: the QP does not exist there, "
 				       "is not in RTR, or expects another PSN, P_Key or address; "

@@ -12,7 +12,7 @@
 #include "check/report.h"
 #include "check/watch.h"
 
-enum { LARGE = 65536, HEAD = 128, TAIL = 64, FIRST = 256, STEP = 61 };
+enum { LARGE = 65536, HEAD = 128, TAIL = 64, FIRST = 64, WINDOW = 1024, STEP = 61 };
 
 static double numbers[LARGE / sizeof(double)];
 static uint8_t *const bytes = (uint8_t *)numbers;
@@ -64,6 +64,18 @@ static bool shows(const struct vb_work *work, uint64_t at)
 	return !same;
 }
 
+static bool shows_block(const struct vb_work *work, uint64_t at, uint64_t length)
+{
+	bool same;
+
+	for (uint64_t i = at; i < at + length; i++)
+		bytes[i]++;
+	same = vb_sum_send_same(work);
+	for (uint64_t i = at; i < at + length; i++)
+		bytes[i]--;
+	return !same;
+}
+
 static void each_byte_of_a_send_shows(void **state)
 {
 	static const uint64_t lengths[] = { 1, 2, 63, 64, 65, 4096, 4097, LARGE };
@@ -109,11 +121,11 @@ static void bytes_that_change_places_show(void **state)
 	assert_false(vb_sum_send_same(&work));
 }
 
-static void the_first_long_sends_and_some_later_ones_are_summed_wholly(void **state)
+static void the_first_long_sends_are_summed_wholly_and_windows_of_later_ones(void **state)
 {
 	struct vb_work work = work_of(LARGE);
 	struct vb_queue queue = { 0 };
-	unsigned whole = 0;
+	unsigned middle = 0, early = 0, half = 0;
 
 	(void)state;
 	for (unsigned i = 0; i < FIRST; i++) {
@@ -122,15 +134,19 @@ static void the_first_long_sends_and_some_later_ones_are_summed_wholly(void **st
 	}
 	for (unsigned i = 0; i < 4096; i++) {
 		vb_sum_send(&queue, &work);
-		whole += work.whole;
+		assert_false(work.whole);
+		assert_true(vb_sum_send_same(&work));
+		assert_true(shows(&work, 0) && shows(&work, HEAD - 1));
+		assert_true(shows(&work, LARGE - TAIL) && shows(&work, LARGE - 1));
+		assert_true(shows(&work, work.window) && shows(&work, work.window + WINDOW - 1));
+		middle += shows(&work, LARGE / 2);
+		early += shows(&work, HEAD + 1);
+		half += shows_block(&work, LARGE / 4, LARGE / 2);
 	}
-	assert_in_range(whole, 4096 / 64, 4096 / 16);
-	while (work.whole)
-		vb_sum_send(&queue, &work);
-	assert_true(vb_sum_send_same(&work));
-	assert_true(shows(&work, 0) && shows(&work, HEAD - 1));
-	assert_true(shows(&work, LARGE - TAIL) && shows(&work, LARGE - 1));
-	assert_false(shows(&work, LARGE / 2));
+	/* A byte: one time in 64; half of the bytes: every other time. */
+	assert_in_range(middle, 4096 / 64 / 2, 4096 / 64 * 2);
+	assert_true(early > 0);
+	assert_in_range(half, 4096 / 2 - 300, 4096 / 2 + 300);
 }
 
 static void equal_changes_of_all_bytes_show(void **state)
@@ -214,8 +230,8 @@ int main(void)
 		cmocka_unit_test_setup(each_byte_of_a_send_shows, begin),
 		cmocka_unit_test_setup(other_signs_show, begin),
 		cmocka_unit_test_setup(bytes_that_change_places_show, begin),
-		cmocka_unit_test_setup(the_first_long_sends_and_some_later_ones_are_summed_wholly,
-				       begin),
+		cmocka_unit_test_setup(
+			the_first_long_sends_are_summed_wholly_and_windows_of_later_ones, begin),
 		cmocka_unit_test_setup(equal_changes_of_all_bytes_show, begin),
 		cmocka_unit_test_setup(short_sends_are_always_summed_wholly, begin),
 		cmocka_unit_test_setup(writes_behind_a_message_show, begin),

@@ -132,7 +132,7 @@ static bool is_token(const char *at)
 {
 	if (!strchr("kalhwp", at[1]))
 		return false;
-	return at[2] == '}' || !memcmp(at + 2, ":x}", 3);
+	return at[2] == '}' || !memcmp(at + 2, ":x}", 3) || !memcmp(at + 2, ":q}", 3);
 }
 
 static void every_reason_has_a_sentence_of_its_own_with_known_tokens(void **state)
@@ -235,7 +235,7 @@ static const struct {
 	    .wr_id = 3,
 	    .opcode = IBV_WR_RDMA_READ,
 	    .have = 0xabcd },
-	  "QP 0x000001, RDMA_READ wr_id 3: QP 0x000002 is connected to QP 0xabcd, not to "
+	  "QP 0x000001, RDMA_READ wr_id 3: QP 0x000002 is connected to QP 0x00abcd, not to "
 	  "this one" },
 	{ { .reason = VB_WHY_DROP_QKEY,
 	    .qpn = 1,
