@@ -8,7 +8,6 @@
 #include "system/context.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,7 +23,6 @@ struct known {
 /* Free places are NULL. Written under the lock, released; pairs with the load in find. */
 static struct known *_Atomic places[VB_SYSTEM_CONTEXTS_MAX];
 static _Atomic unsigned place_count; /* places from here on were never used */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct known *find(const struct ibv_context *context, unsigned *place)
 {
@@ -227,9 +225,9 @@ int vb_system_learn(struct ibv_context *context)
 {
 	int err;
 
-	pthread_mutex_lock(&lock);
+	vb_system_lock();
 	err = find(context, NULL) ? 0 : add(context);
-	pthread_mutex_unlock(&lock);
+	vb_system_unlock();
 	if (err)
 		vb_explain("the system's device %s: a process has at most %d contexts of the "
 			   "system's devices open",
@@ -242,10 +240,10 @@ void vb_system_forget(struct ibv_context *context)
 	struct known *known;
 	unsigned place;
 
-	pthread_mutex_lock(&lock);
+	vb_system_lock();
 	known = find(context, &place);
 	if (known)
 		atomic_store(&places[place], NULL);
-	pthread_mutex_unlock(&lock);
+	vb_system_unlock();
 	free(known);
 }

@@ -26,14 +26,13 @@ bool vb_system_knows(const struct ibv_context *context);
 
 static inline bool vb_system_has_context(const struct ibv_context *context)
 {
-	return __builtin_expect(vb_system_in_use, 0) && vb_system_knows(context);
+	return vb_system_on() && vb_system_knows(context);
 }
 
 /* An object that begins with its context, or NULL. */
 static inline bool vb_system_has(const void *object)
 {
-	return __builtin_expect(vb_system_in_use, 0) && object &&
-	       vb_system_knows(*(struct ibv_context *const *)object);
+	return vb_system_on() && object && vb_system_knows(*(struct ibv_context *const *)object);
 }
 
 /*

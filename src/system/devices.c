@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "system/devices.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/log.h"
@@ -10,7 +9,6 @@
 /* Devices that were given out, ever. Entries below the count never change. */
 static struct ibv_device *known[VB_SYSTEM_DEVICES_MAX];
 static _Atomic int known_count; /* released by learn; pairs with the load in find */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of writers */
 
 static bool find(const struct ibv_device *device)
 {
@@ -36,7 +34,7 @@ static bool learn(struct ibv_device *device)
 
 bool vb_system_knows_device(const struct ibv_device *device)
 {
-	return vb_system_in_use && find(device);
+	return vb_system_on() && find(device);
 }
 
 /*
@@ -68,10 +66,10 @@ int vb_system_devices(struct ibv_device *devices[VB_SYSTEM_DEVICES_MAX])
 
 	if (!vb_system_load())
 		return 0;
-	pthread_mutex_lock(&lock);
+	vb_system_lock();
 	list = vb_system_ibv_get_device_list(NULL);
 	if (list)
 		taken = take_list(list, devices);
-	pthread_mutex_unlock(&lock);
+	vb_system_unlock();
 	return taken;
 }

@@ -2,6 +2,7 @@
 #include "system/load.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <gnu/libc-version.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,18 +10,34 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "system/find.h"
 #include "system/forward.h"
 #include "system/host.h"
 
-bool vb_system_in_use;
+_Atomic bool vb_system_in_use;
 
-/* Written once, under the lock of vb_system_load. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Written once, under the lock. */
 static void *library;
 static Lmid_t namespace;
 static int *(*errno_location)(void);
 static void (*ctype_init)(void);
+
+void vb_system_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void vb_system_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static const struct vb_fork_handlers at_fork = { vb_system_lock, vb_system_unlock,
+						 vb_system_unlock };
 
 /* --- one library into the namespace --- */
 
@@ -94,19 +111,21 @@ static bool load_library(void)
 
 bool vb_system_load(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static bool tried;
 
+	if (vb_system_on())
+		return true;
 	if (!vb_config_system())
 		return false;
-	pthread_mutex_lock(&lock);
+	vb_fork_register(VB_FORK_SYSTEM, &at_fork);
+	vb_system_lock();
 	/* A device may come later: without one the next call looks again. */
 	if (!tried && vb_system_host_has_devices()) {
 		tried = true;
-		vb_system_in_use = load_library();
+		atomic_store_explicit(&vb_system_in_use, load_library(), memory_order_release);
 	}
-	pthread_mutex_unlock(&lock);
-	return vb_system_in_use;
+	vb_system_unlock();
+	return vb_system_on();
 }
 
 void *vb_system_symbol(const char *name)

@@ -7,17 +7,29 @@
 #ifndef VB_SYSTEM_LOAD_H
 #define VB_SYSTEM_LOAD_H
 
-#include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /*
  * True from the moment on when the program may have objects of the system's library. It is false,
  * and the library not loaded, unless VERBENA_DEVICES has +system and the host has devices.
  */
-extern bool vb_system_in_use;
+extern _Atomic bool vb_system_in_use; /* vb_system_load releases it; pairs with vb_system_on */
+
+static inline bool vb_system_on(void)
+{
+	return __builtin_expect(atomic_load_explicit(&vb_system_in_use, memory_order_acquire), 0);
+}
 
 /* Loads the library if that is asked for, and the host has devices. True: it is there. */
 bool vb_system_load(void);
+
+/*
+ * Protects all that src/system remembers. The system's library is called under it, whose own locks
+ * follow. Held during fork.
+ */
+void vb_system_lock(void);
+void vb_system_unlock(void);
 
 /* A name of the system's libibverbs; NULL: its version has none. */
 void *vb_system_symbol(const char *name);

@@ -63,7 +63,7 @@ static bool is_systems(const struct ibv_async_event *event)
 
 VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	if (vb_system_in_use && is_systems(event)) {
+	if (vb_system_on() && is_systems(event)) {
 		vb_system_ibv_ack_async_event(event);
 		return;
 	}

@@ -45,7 +45,7 @@ const char *vb_gid_print(const union ibv_gid *gid, char *text)
 }
 
 /* There are no devices of the system. */
-bool vb_system_in_use;
+_Atomic bool vb_system_in_use;
 
 bool vb_system_knows(const struct ibv_context *context)
 {

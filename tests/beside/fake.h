@@ -17,6 +17,9 @@ enum {
 	FAKE_POSTED = 4711,   /* what its post_send returns */
 };
 
+/* Its librdmacm knows 192.0.2.0/24 as addresses of its device. */
+#define FAKE_ADDRESS "192.0.2.1"
+
 struct fake_device {
 	struct ibv_device ibv; /* first */
 	int lists;             /* not given back yet */
@@ -26,7 +29,11 @@ struct fake_device {
 	int forks;      /* calls of ibv_fork_init */
 	int acks;       /* of asynchronous events */
 	int cq_acks;
-	int letters; /* what isalpha has said, in the thread that called last */
+	int ids, cm_channels;
+	int cm_events;     /* fetched and not acknowledged */
+	int refused_binds; /* so many binds to a wildcard find their port in use */
+	int cm_fails;      /* rdma_connect fails */
+	int letters;       /* what isalpha has said, in the thread that called last */
 };
 
 #endif
