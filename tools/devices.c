@@ -9,7 +9,8 @@
 static const char usage[] =
 	"usage: verbena devices\n\n"
 	"Lists the RDMA devices that programs see: name, link layer, interface, state, LID and\n"
-	"GIDs with their indexes. VERBENA_DEVICES chooses others.\n";
+	"GIDs with their indexes. VERBENA_DEVICES chooses others; with +system those of the\n"
+	"system follow.\n";
 
 static const char row[] = "%-10s  %-10s  %-12s  %-6s  %5s  %s\n";
 
@@ -40,10 +41,17 @@ static void print_device(struct ibv_context *context)
 		printf(row, name, describe_link_layer(&port), "-", "down", lid, gid_column);
 }
 
+/* Of the system's own library: ibv_devinfo tells more. */
+static void print_system(const struct ibv_device *device)
+{
+	printf(row, ibv_get_device_name((struct ibv_device *)device), "system's", "-", "-", "-",
+	       "");
+}
+
 int verbena_devices(int argc, char **argv)
 {
 	char profile[PROFILE_TEXT];
-	int status, count;
+	int status, count, system;
 
 	if (options_end(argc, argv, usage, &status))
 		return status;
@@ -53,9 +61,10 @@ int verbena_devices(int argc, char **argv)
 	}
 	printf(row, "DEVICE", "LINK", "INTERFACE", "STATE", "LID", " # GID");
 	count = devices_each(print_device);
+	system = devices_each_system(print_system);
 	if (count > 0 && profile_describe(profile))
 		printf("\nacting as %s\n", profile);
-	if (count == 0)
+	if (count == 0 && !system)
 		complain("there is no device: VERBENA_DEVICES names no interface of this host");
-	return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return count > 0 || (!count && system) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

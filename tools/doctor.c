@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "verbena.h"
 
 static const char usage[] =
@@ -63,6 +64,28 @@ static void look_at_interface(struct ibv_context *context)
 	reaches_others |= strcmp(name, "lo") != 0 && strcmp(name, "-") != 0;
 }
 
+static void ignore_system(const struct ibv_device *device)
+{
+	(void)device;
+}
+
+/* What VERBENA_DEVICES=+system asks for. */
+static void check_system(void)
+{
+	int count;
+
+	if (!vb_environment_has(VB_ENV_DEVICES, VB_WORD_SYSTEM))
+		return;
+	count = devices_each_system(ignore_system);
+	if (count) {
+		report(VERDICT_OK, "system devices", "%d, by the system's own libraries", count);
+		return;
+	}
+	report(VERDICT_WARN, "system devices", "none, although VERBENA_DEVICES has +system");
+	advise("the host needs an RDMA device (rdma link), and rdma-core's libibverbs; with "
+	       "--explain programs say which is missing");
+}
+
 static void check_devices(void)
 {
 	const int result = try_devices();
@@ -73,9 +96,7 @@ static void check_devices(void)
 		advise("see the other findings");
 		return;
 	}
-	ibv_free_device_list(ibv_get_device_list(&count));
-	if (count)
-		devices_each(look_at_interface);
+	count = devices_each(look_at_interface);
 	if (count && !reaches_others) {
 		report(VERDICT_WARN, "devices",
 		       "%d, all on the loopback interface: no other host can be reached", count);
@@ -90,10 +111,11 @@ static void check_devices(void)
 }
 
 static void (*const checks[])(void) = {
-	check_libraries,       check_yama,        check_seccomp, check_capabilities, check_dumpable,
-	check_netlink,         check_environment, check_profile, check_devices,      check_memfd,
-	check_abstract_socket, check_peer_memory, check_mapping, check_namespaces,   check_limits,
-	check_buffers,         check_port,
+	check_libraries,   check_yama,    check_seccomp,     check_capabilities,
+	check_dumpable,    check_netlink, check_environment, check_profile,
+	check_devices,     check_system,  check_memfd,       check_abstract_socket,
+	check_peer_memory, check_mapping, check_namespaces,  check_limits,
+	check_buffers,     check_port,
 };
 
 int verbena_doctor(int argc, char **argv)

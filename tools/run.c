@@ -16,7 +16,7 @@
 static const char usage[] =
 	"usage: verbena run [--explain[=FILE]] [--quiet] [--trace FILE] [--trace-limit MB]\n"
 	"                   [--as DEVICE] [--check[=WORDS]] [--adversary[=SEED]] [--sockets]\n"
-	"                   [--no-sysfs] [--anyway] PROGRAM [ARGUMENTS]\n\n"
+	"                   [--system] [--no-sysfs] [--anyway] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
 	"              completion that fails\n"
@@ -35,6 +35,7 @@ static const char usage[] =
 	"that\n"
 	"              replays; see verbena-adversary(7)\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
+	"  --system    list the machine's own RDMA devices, too, behind Verbena's\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
 	"  --          ends the options: PROGRAM may begin with a dash\n";
@@ -60,13 +61,17 @@ static const struct {
 
 #define EXPLAIN vb_environment_rows[VB_ENV_EXPLAIN].name
 
-/* Sets the variable to first:second. Without one of them no colon: an empty entry has a meaning. */
-static bool set_joined(const char *variable, const char *first, const char *second)
+/*
+ * Sets the variable to both, with between between them. Without one of them not: an empty entry of
+ * a path has a meaning.
+ */
+static bool set_joined(const char *variable, const char *first, const char *second,
+		       const char *between)
 {
 	char *value;
 	int result;
 
-	if (asprintf(&value, "%s%s%s", first, *first && *second ? ":" : "", second) < 0)
+	if (asprintf(&value, "%s%s%s", first, *first && *second ? between : "", second) < 0)
 		return false;
 	result = setenv(variable, value, 1);
 	free(value);
@@ -83,7 +88,7 @@ static const char *environment(const char *variable)
 /* Prepends, so that the program's own directories still count. */
 static bool prepend_library_path(const char *directory)
 {
-	return set_joined("LD_LIBRARY_PATH", directory, environment("LD_LIBRARY_PATH"));
+	return set_joined("LD_LIBRARY_PATH", directory, environment("LD_LIBRARY_PATH"), ":");
 }
 
 /* LD_PRELOAD has the library already. The loader splits it at colons and spaces. */
@@ -117,7 +122,7 @@ static bool append_preload(const char *directory, const char *name, const char *
 	if (strpbrk(path, ": "))
 		library = name;
 	return is_preloaded(library) ||
-	       set_joined("LD_PRELOAD", environment("LD_PRELOAD"), library);
+	       set_joined("LD_PRELOAD", environment("LD_PRELOAD"), library, ":");
 }
 
 static bool append_preloads(const char *directory, unsigned wanted)
@@ -302,6 +307,18 @@ static bool take_adversary(const char *option, bool *bad)
 	return true;
 }
 
+#define DEVICES vb_environment_rows[VB_ENV_DEVICES].name
+
+/* The check knows Verbena's devices: it would watch half of a program. */
+static bool choices_agree(const struct choices *choices)
+{
+	if (!(choices->wanted & CHECK) || !vb_environment_has(VB_ENV_DEVICES, VB_WORD_SYSTEM))
+		return true;
+	complain("run: --check watches Verbena's devices, and %s has +system: leave one out",
+		 DEVICES);
+	return false;
+}
+
 /* False: no option of this command. */
 static bool take_option(const char *option, struct choices *choices)
 {
@@ -309,6 +326,8 @@ static bool take_option(const char *option, struct choices *choices)
 		return !setenv(EXPLAIN, "1", 1);
 	if (!strncmp(option, "--explain=", 10) && option[10])
 		return explain_to(option + 10);
+	if (!strcmp(option, "--system"))
+		return set_joined(DEVICES, environment(DEVICES), "+system", ",");
 	if (!strcmp(option, "--no-sysfs"))
 		choices->wanted &= ~(unsigned)SYSFS;
 	else if (!strcmp(option, "--sockets"))
@@ -352,6 +371,8 @@ int verbena_run(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
+	if (!choices_agree(&choices))
+		return EXIT_USAGE;
 	if (!choices.quiet)
 		explain_hint();
 	choices.program = argv + next;

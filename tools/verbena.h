@@ -100,10 +100,14 @@ const char *describe_mtu(enum ibv_mtu mtu);
 /* The interface of a device's GIDs; "-": there is none. */
 const char *describe_netdev(struct ibv_context *context, char name[IF_NAMESIZE]);
 
+/* True: the device is one of the system's own library (VERBENA_DEVICES=+system). */
+bool device_is_systems(const struct ibv_device *device);
 /*
- * Opens every device and calls each for it. Returns their number, or -1 after a complaint if the
- * list cannot be read or a device cannot be opened.
+ * Opens every device of Verbena and calls each for it. Returns their number, or -1 after a
+ * complaint if the list cannot be read or a device cannot be opened.
  */
 int devices_each(void (*each)(struct ibv_context *context));
+/* Calls each for the devices of the system, which are not opened. Returns their number. */
+int devices_each_system(void (*each)(const struct ibv_device *device));
 
 #endif

@@ -35,6 +35,7 @@ complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
 complete -c verbena -n '__fish_seen_subcommand_from run' -l adversary \
 	-d 'use every freedom of the specification'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l system -d 'the machine\'s own RDMA devices, too'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l no-sysfs -d 'the machine\'s own files'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l anyway -d 'run any program'
 complete -c verbena -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'

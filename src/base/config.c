@@ -65,6 +65,18 @@ const char *vb_config_explain_file(void)
 	return text;
 }
 
+bool vb_config_system(void)
+{
+	static _Atomic int cached = -1;
+	int value = atomic_load_explicit(&cached, memory_order_relaxed);
+
+	if (value < 0) {
+		value = vb_environment_has(VB_ENV_DEVICES, VB_WORD_SYSTEM);
+		atomic_store_explicit(&cached, value, memory_order_relaxed);
+	}
+	return value;
+}
+
 struct choice {
 	enum vb_variable variable;
 	_Atomic int cached; /* 1 + index of the value; 0: not read yet, or no value of the table */
@@ -123,8 +135,10 @@ enum vb_map_choice vb_config_map(void)
 {
 	const int value = choice_get(&map);
 
+	if (value <= VB_MAP_OFF)
+		return VB_MAP_OFF;
 	/* A program sees no copy to a mapped region in pieces. */
-	return value < 0 || vb_adversary_on() ? VB_MAP_OFF : (enum vb_map_choice)value;
+	return vb_adversary_on() || vb_config_system() ? VB_MAP_OFF : (enum vb_map_choice)value;
 }
 
 /* --- values that do not exist --- */

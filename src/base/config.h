@@ -13,6 +13,9 @@ const char *vb_config_explain_file(void);
 /* VERBENA_EXPLAIN=hint: a program with failures ends with one line about --explain. */
 bool vb_config_explain_hint(void);
 
+/* VERBENA_DEVICES has the word +system: the devices of the host are listed, too. Read once. */
+bool vb_config_system(void);
+
 /* VERBENA_PATH: the path of messages, for tests. Read once. */
 enum vb_path_choice {
 	VB_PATH_AUTO, /* unset: the verdict of the attach decides */
@@ -28,7 +31,10 @@ bool vb_config_distinct_keys(void);
 /* VERBENA_LANES: the number of lanes (nic/lane.h); 0: unset. */
 unsigned vb_config_lanes(void);
 
-/* VERBENA_MAP: whether regions are mapped into peers. Read once. */
+/*
+ * VERBENA_MAP: whether regions are mapped into peers. Read once. Off beside devices of the host:
+ * they have the physical pages of regions, which a mapping changes.
+ */
 enum vb_map_choice {
 	VB_MAP_OFF,    /* never: copies go through the kernel */
 	VB_MAP_AUTO,   /* when it pays */

@@ -8,8 +8,12 @@
 #include "base/config.h"
 
 const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
-	[VB_ENV_DEVICES] = { "VERBENA_DEVICES", "interfaces that have devices, in order; ib",
+	[VB_ENV_DEVICES] = { "VERBENA_DEVICES",
+			     "interfaces that have devices, in order; ib; +system",
 			     .otherwise = "the interface of the default route, and ib" },
+	[VB_ENV_SYSTEM_LIBDIR] = { "VERBENA_SYSTEM_LIBDIR",
+				   "where +system finds the system's RDMA libraries",
+				   .otherwise = "as ldconfig says", .page = "verbena(1)" },
 	[VB_ENV_AS] = { "VERBENA_AS", "a file with the facts of the device to act as",
 			.otherwise = "Verbena's own", .page = "verbena-profiles(7)" },
 	[VB_ENV_EXPLAIN] = { "VERBENA_EXPLAIN", "a sentence for each failure: 1, or a file",
@@ -100,6 +104,21 @@ int vb_environment_number(enum vb_variable variable)
 	const char *text = vb_environment_text(variable);
 
 	return atoi(text ? text : vb_environment_rows[variable].otherwise);
+}
+
+bool vb_environment_has(enum vb_variable variable, const char *word)
+{
+	static const char between[] = ", \t";
+	const char *list = vb_environment(variable);
+	size_t length;
+
+	for (; list && *list; list += length) {
+		list += strspn(list, between);
+		length = strcspn(list, between);
+		if (length == strlen(word) && !memcmp(list, word, length))
+			return true;
+	}
+	return false;
 }
 
 int vb_environment_choice(enum vb_variable variable)

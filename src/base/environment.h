@@ -11,6 +11,7 @@
 
 enum vb_variable {
 	VB_ENV_DEVICES,
+	VB_ENV_SYSTEM_LIBDIR,
 	VB_ENV_AS,
 	VB_ENV_EXPLAIN,
 	VB_ENV_TRACE,
@@ -61,6 +62,10 @@ bool vb_environment_flag(enum vb_variable variable);
 /* The number of the variable, or of its `otherwise` where the variable is unset or empty; 0: no
  * number. */
 int vb_environment_number(enum vb_variable variable);
+/* True: the value is a list, with commas or spaces between its words, that has this one. */
+bool vb_environment_has(enum vb_variable variable, const char *word);
+/* The word of VERBENA_DEVICES for the devices of the host. */
+#define VB_WORD_SYSTEM "+system"
 /* The index of the value, 0 where the variable is unset or empty; -EINVAL: no legal value. */
 int vb_environment_choice(enum vb_variable variable);
 

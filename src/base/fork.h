@@ -37,6 +37,7 @@ enum vb_fork_stage {
 	VB_FORK_CMA, /* the mutex of librdmacm; libibverbs' engine is called under it */
 
 	/* libibverbs: locks that are held during fork */
+	VB_FORK_SYSTEM,  /* system/load.h; the system's library is called under it */
 	VB_FORK_EXPORTS, /* before nic->lock */
 	VB_FORK_MOVES,   /* vb_map_moving; before nic->lock */
 	VB_FORK_NIC,     /* nic->lock */

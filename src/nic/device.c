@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/config.h"
 #include "base/environment.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -50,6 +51,8 @@ unsigned vb_device_choices(const char *list, struct vb_device_choice choices[VB_
 			memcpy(choice.netdev, list, length);
 		list += length;
 		/* An adapter is listed once; a name that is too long is no interface. */
+		if (!strcmp(choice.netdev, VB_WORD_SYSTEM))
+			continue; /* no device of this library: vb_config_system */
 		if ((choice.infiniband || *choice.netdev) && !has_choice(choices, count, &choice))
 			choices[count++] = choice;
 	}
@@ -133,10 +136,12 @@ static void make_devices(void)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
 	const char *list = vb_environment(VB_ENV_DEVICES);
+	struct vb_device_choice choices[VB_DEVICES_MAX];
 	const struct vb_netif *netif;
 
 	device_count = 0;
-	if (list) {
+	/* +system alone adds to the default. */
+	if (list && (vb_device_choices(list, choices) || !vb_config_system())) {
 		add_chosen(all, list);
 	} else if ((netif = default_netif(all))) {
 		add_device(all, netif, false);

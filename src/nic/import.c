@@ -157,14 +157,22 @@ static struct vb_device *device_of(const struct vb_export_head *head)
 }
 
 /* The file must be sealed, so that no access to the mapping can fault. */
+bool vb_export_is_file(int fd)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) &&
+	       st.st_size == FILE_BYTES;
+}
+
 static int check_file(int fd)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-	int err = seals < 0 && errno == EBADF ? -EBADF : -EINVAL;
+	int err;
 
-	if (seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) && st.st_size == FILE_BYTES)
+	if (vb_export_is_file(fd))
 		return 0;
+	err = fcntl(fd, F_GETFD) < 0 ? -EBADF : -EINVAL;
 	vb_explain("ibv_import_device: descriptor %d is %s", fd,
 		   err == -EBADF ? "not open" : "not the cmd_fd of a context");
 	return err;

@@ -87,6 +87,8 @@ struct vb_export {
 
 /* Makes a file for a device; -errno: other processes cannot import objects of the context. */
 int vb_export_create(const struct vb_device *dev, struct vb_export **out, int *fd);
+/* True: the descriptor is that of such a file, of any process. */
+bool vb_export_is_file(int fd);
 /* Maps the file behind a descriptor; -EBADF; -EINVAL: another kind of file; -ENODEV. */
 int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev);
 struct vb_export *vb_export_get(struct vb_export *export); /* NULL stays NULL */

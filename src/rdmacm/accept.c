@@ -11,6 +11,7 @@
 #include "rdmacm/param.h"
 #include "rdmacm/peer_watch.h"
 #include "rdmacm/qp.h"
+#include "rdmacm/system.h"
 
 static uint8_t smaller(uint8_t a, uint8_t b)
 {
@@ -142,6 +143,10 @@ static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	VB_NO_CANCEL;
+	/* Of a datagram no event follows. */
+	if (vb_cma_is_systems(id) && vb_cma_is_datagram(vb_cma_id(id)))
+		return VB_CMA_SYSTEM_RESULT(id, rdma_accept, (shadow, conn_param));
+	VB_CMA_PASS_WAIT(id, rdma_accept, (shadow, conn_param));
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync, datagram = vb_cma_is_datagram(self);
 	int err = accept_request(self, conn_param);
@@ -203,6 +208,7 @@ static int reject_request(struct vb_cma_id *id, const void *private_data, uint8_
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_reject, (shadow, private_data, private_data_len));
 
 	return vb_return_minus_one(
 		reject_request(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_CONSUMER));
@@ -212,6 +218,7 @@ VB_PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			      uint8_t private_data_len)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_reject_ece, (shadow, private_data, private_data_len));
 
 	return vb_return_minus_one(reject_request(vb_cma_id(id), private_data, private_data_len,
 						  VB_CM_REJ_VENDOR_OPTION));

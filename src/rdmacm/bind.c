@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/io.h"
+#include "rdmacm/system.h"
 
 enum { PRIVILEGED_PORTS = 1024 };
 
@@ -291,7 +292,8 @@ VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	VB_NO_CANCEL;
 
-	return vb_return_minus_one(vb_cma_bind(vb_cma_id(id), addr, "rdma_bind_addr"));
+	VB_CMA_PASS(id, rdma_bind_addr, (shadow, addr));
+	return vb_return_minus_one(vb_cma_system_bind(vb_cma_id(id), addr, "rdma_bind_addr"));
 }
 
 /* Ports are in network order; 0: there is no address. */

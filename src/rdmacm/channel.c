@@ -8,6 +8,7 @@
 #include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/system.h"
 
 /* Channels with events that their descriptors do not count yet. */
 static struct vb_list unrung = VB_LIST_INIT(unrung);
@@ -29,6 +30,11 @@ int vb_cma_channel_create(struct vb_cma_channel **out)
 	vb_list_init(&channel->ids);
 	vb_list_init(&channel->ring_node);
 	channel->channel.fd = channel->fd->fd;
+	err = vb_cma_system_channel_open(channel);
+	if (err) {
+		vb_cma_channel_destroy(channel);
+		return err;
+	}
 	*out = channel;
 	return 0;
 }
@@ -58,6 +64,7 @@ void vb_cma_channel_destroy(struct vb_cma_channel *channel)
 		abandon(channel);
 	vb_list_remove(&channel->ring_node);
 	vb_cma_unlock();
+	vb_cma_system_channel_close(channel);
 	vb_event_fd_close(channel->fd);
 	vb_event_fd_put(channel->fd);
 	free(channel);
@@ -117,6 +124,12 @@ static void *oldest(void *queue)
 }
 
 int vb_cma_channel_take(struct vb_cma_channel *channel, struct vb_cma_event **event)
+{
+	return channel->system ? vb_cma_system_channel_take(channel, event)
+			       : vb_cma_channel_take_own(channel, event);
+}
+
+int vb_cma_channel_take_own(struct vb_cma_channel *channel, struct vb_cma_event **event)
 {
 	void *taken;
 	int err = vb_event_fd_take(channel->fd, oldest, channel, &taken);

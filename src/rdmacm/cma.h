@@ -55,7 +55,9 @@ struct vb_cma_channel {
 	struct vb_list events;  /* struct vb_cma_event.node; fd counts them ... */
 	uint64_t unrung;        /* ... but for this many, which it counts before the unlock */
 	struct vb_list ring_node;
-	struct vb_list ids; /* struct vb_cma_id.channel_node */
+	struct vb_list ids;                /* struct vb_cma_id.channel_node */
+	struct rdma_event_channel *system; /* of the system's librdmacm, or NULL (system.h) ... */
+	int both_fd;                       /* ... and then the epoll of both: channel.fd */
 };
 
 struct vb_cma_id {
@@ -63,12 +65,14 @@ struct vb_cma_id {
 	unsigned generation;
 	uint32_t number; /* of this process, for listings */
 	enum vb_cma_state state;
-	bool sync;           /* no other id is on the channel; calls wait for their event */
-	bool told;           /* the application knows the id; false until its request is fetched */
-	bool disconnecting;  /* the application called rdma_disconnect */
-	bool connect_error;  /* CONNECT_ERROR was reported; no REJECTED or DISCONNECTED follows */
-	bool removing;       /* rdma_destroy_id is at work: no more events */
-	struct vb_list node; /* in the list of all identifiers */
+	bool sync;          /* no other id is on the channel; calls wait for their event */
+	bool told;          /* the application knows the id; false until its request is fetched */
+	bool disconnecting; /* the application called rdma_disconnect */
+	bool connect_error; /* CONNECT_ERROR was reported; no REJECTED or DISCONNECTED follows */
+	bool removing;      /* rdma_destroy_id is at work: no more events */
+	struct rdma_cm_id *shadow; /* in the system's librdmacm, or NULL (system.h) */
+	bool is_systems;           /* the shadow does everything; else it may listen, too */
+	struct vb_list node;       /* in the list of all identifiers */
 	struct vb_list channel_node;
 	uint32_t events_reported, events_acked;
 	pthread_cond_t acked;
@@ -156,12 +160,13 @@ static inline bool vb_cma_is_by_gid(const struct vb_cma_id *id)
 struct vb_cma_group;
 
 struct vb_cma_event {
-	struct rdma_cm_event event; /* first: the application has its address */
-	struct vb_list node;        /* in the queue of a channel, or delayed */
-	struct vb_cma_id *owner;    /* counts the event; for a request the listener */
-	struct vb_cma_group *group; /* of multicast events */
-	uint64_t due_ns;            /* of a delayed event (disconnect_delay.h) */
-	bool lap;                   /* a LAP came: the application does not see this event */
+	struct rdma_cm_event event;   /* first: the application has its address */
+	struct vb_list node;          /* in the queue of a channel, or delayed */
+	struct vb_cma_id *owner;      /* counts the event; for a request the listener */
+	struct vb_cma_group *group;   /* of multicast events */
+	uint64_t due_ns;              /* of a delayed event (disconnect_delay.h) */
+	struct rdma_cm_event *system; /* an event of the system's librdmacm: this one is a copy */
+	bool lap;                     /* a LAP came: the application does not see this event */
 	uint8_t private_data[256];
 };
 
@@ -195,6 +200,8 @@ int vb_cma_channel_create(struct vb_cma_channel **channel);
 void vb_cma_channel_destroy(struct vb_cma_channel *channel);
 /* Takes the oldest event, and waits for one unless fd is O_NONBLOCK. The owner counts the event. */
 int vb_cma_channel_take(struct vb_cma_channel *channel, struct vb_cma_event **event);
+/* The same, of the events of this library. */
+int vb_cma_channel_take_own(struct vb_cma_channel *channel, struct vb_cma_event **event);
 void vb_cma_channel_queue(struct vb_cma_channel *channel, struct vb_cma_event *event);
 /* The descriptors count the events that were queued, and wake their readers. */
 void vb_cma_channels_ring(void);

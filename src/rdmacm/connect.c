@@ -15,6 +15,7 @@
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
+#include "rdmacm/system.h"
 
 enum { RETRIES = 7 }; /* a field of 3 bits; for RNR 7 means without end */
 
@@ -199,6 +200,7 @@ static int connect_id(struct vb_cma_id *id, const struct rdma_conn_param *param)
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_WAIT(id, rdma_connect, (shadow, conn_param));
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync;
 	int err = vb_cma_stale(self->generation, "rdma_connect");
@@ -228,6 +230,7 @@ static int establish(struct vb_cma_id *id)
 VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_establish, (shadow));
 	int err;
 
 	if (id->qp) {

@@ -9,6 +9,7 @@
 #include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/qp.h"
+#include "rdmacm/system.h"
 
 static int make_cq(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
 		   struct ibv_cq **cq)
@@ -107,6 +108,11 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 
 	if (!id || !attr)
 		return vb_cma_null(__func__);
+	if (vb_cma_is_systems(id) &&
+	    vb_cma_system_check_part(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD ? attr->pd : NULL, "PD",
+				     __func__))
+		return vb_return_minus_one(-EINVAL);
+	VB_CMA_PASS(id, rdma_create_srq_ex, (shadow, attr));
 	return vb_return_minus_one(create_srq(vb_cma_id(id), attr));
 }
 
@@ -119,6 +125,9 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (!id || !attr)
 		return vb_cma_null(__func__);
+	if (vb_cma_is_systems(id) && vb_cma_system_check_part(pd, "PD", __func__))
+		return vb_return_minus_one(-EINVAL);
+	VB_CMA_PASS(id, rdma_create_srq, (shadow, pd, attr));
 	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -132,6 +141,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_VOID(id, rdma_destroy_srq);
 
 	if (!id || !id->srq)
 		return;

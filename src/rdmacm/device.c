@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/annotate.h"
 #include "base/cancel.h"
@@ -13,6 +14,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/system.h"
 
 /*
  * Devices have a lock of their own, because verbs are called under it. Devices stay open until the
@@ -164,10 +166,31 @@ static struct ibv_context **open_all(struct ibv_device **list, int count, int *o
 	for (int i = 0; contexts && i < count; i++) {
 		struct vb_cma_device *device;
 
+		/* The system's have contexts in its own library, and follow. */
+		if (vb_cma_engine()->system_device(list[i]))
+			continue;
 		if (!vb_cma_device_acquire(list[i], &device))
 			contexts[(*opened)++] = device->verbs;
 	}
 	return contexts;
+}
+
+static struct ibv_context **append_system(struct ibv_context **contexts, int *opened)
+{
+	int count;
+	struct ibv_context **system = vb_cma_system_devices(&count);
+	struct ibv_context **all = contexts;
+
+	if (!contexts || !count)
+		return contexts;
+	all = realloc(contexts,
+		      ((size_t)*opened + (size_t)count + 1) * sizeof(struct ibv_context *));
+	if (!all)
+		return contexts;
+	memcpy(all + *opened, system, (size_t)count * sizeof(struct ibv_context *));
+	*opened += count;
+	all[*opened] = NULL;
+	return all;
 }
 
 VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
@@ -182,6 +205,7 @@ VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
 	if (list) {
 		contexts = open_all(list, count, &opened);
 		ibv_free_device_list(list);
+		contexts = append_system(contexts, &opened);
 	}
 	if (num_devices) {
 		*num_devices = opened;

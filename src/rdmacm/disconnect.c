@@ -12,6 +12,7 @@
 #include "rdmacm/disconnect_delay.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
+#include "rdmacm/system.h"
 
 /* After CONNECT_ERROR the application does not see the events that are queued. */
 static bool has_event(const struct vb_cma_id *id)
@@ -106,6 +107,7 @@ static int disconnect(struct vb_cma_id *id)
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_WAIT(id, rdma_disconnect, (shadow));
 	const bool sync = vb_cma_id(id)->sync;
 	int err = disconnect(vb_cma_id(id));
 
@@ -138,6 +140,7 @@ static int notify(struct vb_cma_id *id, enum ibv_event_type event)
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_notify, (shadow, event));
 	int err;
 
 	vb_cma_lock();

@@ -11,6 +11,7 @@
 #include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/system.h"
 
 static int keep_qp_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr *attr, int qp_type)
 {
@@ -27,7 +28,7 @@ static int keep_qp_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr *att
 static int make_passive(struct vb_cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 			const struct ibv_qp_init_attr *attr)
 {
-	int err = vb_cma_bind(id, res->ai_src_addr, "rdma_create_ep");
+	int err = vb_cma_system_bind(id, res->ai_src_addr, "rdma_create_ep");
 
 	if (err)
 		return err;

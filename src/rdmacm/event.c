@@ -9,6 +9,7 @@
 #include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/system.h"
 
 struct vb_cma_event *vb_cma_event_create(struct vb_cma_id *owner, enum rdma_cm_event_type type,
 					 int status)
@@ -58,6 +59,10 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 	if (!event)
 		return vb_cma_null(__func__);
+	if (acked->system) {
+		vb_cma_system_ack(acked);
+		return 0;
+	}
 	vb_cma_lock();
 	if (acked->group)
 		vb_cma_group_acked(acked->group);

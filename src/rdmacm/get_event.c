@@ -295,7 +295,7 @@ static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 		err = vb_cma_channel_take(channel, &event);
 		if (err)
 			return err;
-		if (settle(event) == REPORT) {
+		if (event->system || settle(event) == REPORT) {
 			*out = &event->event;
 			vb_tell_filled(out, sizeof(*out));
 			vb_tell_filled(event, sizeof(*event));

@@ -14,6 +14,7 @@
 #include "rdmacm/disconnect_delay.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/system.h"
 
 static const char *const state_names[VB_CMA_STATES] = {
 	[VB_CMA_IDLE] = "not bound",
@@ -252,6 +253,7 @@ static void destroy_here(struct vb_cma_id *id)
 	vb_cma_unlock();
 	if (id->id.event)
 		rdma_ack_cm_event(id->id.event);
+	vb_cma_system_destroy(id);
 	vb_cma_lock();
 	wait_for_acks(id);
 	vb_cma_unlock();
@@ -273,7 +275,8 @@ static void destroy_inherited(struct vb_cma_id *id)
 	if (id->sync)
 		free(id->id.event);
 	rdma_freeaddrinfo(id->info);
-	free(id->id.route.path_rec);
+	if (!id->is_systems) /* else they are the shadow's, which is the parent's */
+		free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect);
 	free(id);
@@ -342,6 +345,12 @@ int vb_cma_id_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 	if (err)
 		return err;
 	vb_cma_event_done(id);
+	err = vb_cma_system_migrate(id, to);
+	if (err) {
+		if (!channel)
+			vb_cma_channel_destroy(to);
+		return err;
+	}
 	change_channel_of(id, to);
 	id->sync = !channel;
 	if (was_sync)

@@ -9,6 +9,7 @@
 #include "nic/choice.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/system.h"
 
 static int listen_endpoint(struct vb_cma_id *id, int backlog)
 {
@@ -60,17 +61,20 @@ static int bind_anywhere(struct vb_cma_id *id)
 {
 	const struct sockaddr_in any = { .sin_family = AF_INET };
 
-	return vb_cma_bind(id, (const struct sockaddr *)&any, "rdma_listen");
+	return vb_cma_system_bind(id, (const struct sockaddr *)&any, "rdma_listen");
 }
 
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_listen, (shadow, backlog));
 	struct vb_cma_id *listener = vb_cma_id(id);
 	struct sockaddr_storage addr;
 	union ibv_gid own;
 	int err = listener->state == VB_CMA_IDLE ? bind_anywhere(listener) : 0;
 
+	if (!err)
+		err = vb_cma_system_listen(listener, backlog);
 	if (!err) {
 		vb_cma_lock();
 		/* After the unlock another thread may fetch a request and destroy the listener. */

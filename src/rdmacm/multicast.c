@@ -17,6 +17,7 @@
 #include "base/symver.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
+#include "rdmacm/system.h"
 
 #define MULTICAST_QPN 0xffffffu
 
@@ -244,6 +245,7 @@ static int join_group(struct vb_cma_id *id, const struct sockaddr *addr, bool se
 VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_WAIT(id, rdma_join_multicast, (shadow, addr, context));
 
 	return vb_return_minus_one(join_group(vb_cma_id(id), addr, false, context));
 }
@@ -252,6 +254,7 @@ VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
 				     struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_WAIT(id, rdma_join_multicast_ex, (shadow, mc_join_attr, context));
 	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
 	if ((mc_join_attr->comp_mask & needed) != needed ||
@@ -346,6 +349,7 @@ static int leave_group(struct vb_cma_id *id, const struct sockaddr *addr)
 VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_leave_multicast, (shadow, addr));
 
 	if (!vb_address_size(addr))
 		return vb_return_minus_one(-EINVAL);

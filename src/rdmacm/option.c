@@ -12,6 +12,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/route.h"
+#include "rdmacm/system.h"
 
 static int set_tos(struct vb_cma_id *id, const void *value)
 {
@@ -128,6 +129,7 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
 			      size_t optlen)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_set_option, (shadow, level, optname, optval, optlen));
 	int err;
 
 	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/system.h"
 
 static int qp_step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
 		   const uint8_t *limit)
@@ -176,6 +177,7 @@ int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_set_local_ece, (shadow, ece));
 
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask) {
 		vb_explain("rdma_set_local_ece: needs an identifier without QP, a vendor id and "
@@ -190,6 +192,7 @@ VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 VB_PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS(id, rdma_get_remote_ece, (shadow, ece));
 
 	if (!id || id->qp || !ece) {
 		vb_explain("rdma_get_remote_ece: needs an identifier without QP");
@@ -313,12 +316,25 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return err;
 }
 
+static bool has_system_parts(const struct ibv_qp_init_attr_ex *attr, const char *call)
+{
+	const struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+
+	return !vb_cma_system_check_part(pd, "PD", call) &&
+	       !vb_cma_system_check_part(attr->send_cq, "send CQ", call) &&
+	       !vb_cma_system_check_part(attr->recv_cq, "receive CQ", call) &&
+	       !vb_cma_system_check_part(attr->srq, "SRQ", call);
+}
+
 VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 {
 	VB_NO_CANCEL;
 
 	if (!id || !qp_init_attr)
 		return vb_cma_null(__func__);
+	if (vb_cma_is_systems(id) && !has_system_parts(qp_init_attr, __func__))
+		return vb_return_minus_one(-EINVAL);
+	VB_CMA_PASS(id, rdma_create_qp_ex, (shadow, qp_init_attr));
 	return vb_return_minus_one(create_qp(vb_cma_id(id), qp_init_attr));
 }
 
@@ -335,6 +351,9 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd ? pd : id->pd;
+	if (vb_cma_is_systems(id) && !has_system_parts(&attr, __func__))
+		return vb_return_minus_one(-EINVAL);
+	VB_CMA_PASS(id, rdma_create_qp, (shadow, pd, qp_init_attr));
 	err = create_qp(vb_cma_id(id), &attr);
 	memcpy(qp_init_attr, &attr, sizeof(*qp_init_attr));
 	return vb_return_minus_one(err);
@@ -343,6 +362,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_VOID(id, rdma_destroy_qp);
 	struct ibv_qp *qp = id ? qp_take(vb_cma_id(id)) : NULL;
 
 	if (!qp)

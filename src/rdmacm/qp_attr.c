@@ -10,6 +10,7 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
+#include "rdmacm/system.h"
 
 static bool is_reliable(const struct vb_cma_id *id)
 {
@@ -242,6 +243,7 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
 
 	if (!id || !qp_attr || !qp_attr_mask)
 		return vb_cma_null(__func__);
+	VB_CMA_PASS(id, rdma_init_qp_attr, (shadow, qp_attr, qp_attr_mask));
 	err = vb_cma_stale(vb_cma_id(id)->generation, "rdma_init_qp_attr");
 	if (!err)
 		err = vb_cma_qp_attr(vb_cma_id(id), qp_attr, qp_attr_mask);

@@ -15,6 +15,7 @@
 #include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/system.h"
 
 static int check_families(const struct sockaddr *src, const struct sockaddr *dst)
 {
@@ -293,6 +294,9 @@ VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr
 				struct sockaddr *dst_addr, int timeout_ms)
 {
 	VB_NO_CANCEL;
+	if (!vb_cma_is_systems(id))
+		(void)vb_cma_system_carries(vb_cma_id(id), src_addr, dst_addr);
+	VB_CMA_PASS_WAIT(id, rdma_resolve_addr, (shadow, src_addr, dst_addr, timeout_ms));
 	const bool sync = vb_cma_id(id)->sync;
 	int err = resolve_address(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 

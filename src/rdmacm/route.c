@@ -11,6 +11,7 @@
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "rdmacm/system.h"
 
 enum { EXACTLY = 2 }; /* selector of MTU, rate and lifetime in a path record */
 
@@ -375,6 +376,7 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	VB_NO_CANCEL;
+	VB_CMA_PASS_WAIT(id, rdma_resolve_route, (shadow, timeout_ms));
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync;
 	int err = vb_cma_id_expect(self, VB_CMA_ADDR_RESOLVED, "rdma_resolve_route");

@@ -141,12 +141,20 @@ static int describe_device(struct vb_adapter *adapter, const struct ibv_device *
 	return 0;
 }
 
+static bool is_systems(const struct ibv_device *device)
+{
+	const struct vb_engine_table *table = vb_adapter_engine();
+
+	return table && table->system_device(device);
+}
+
 int vb_adapter_each(int (*each)(const struct vb_adapter *adapter, void *arg), void *arg)
 {
 	struct ibv_device **list = is_loaded() ? calls.ibv_get_device_list(NULL) : NULL;
 	int result = list ? 0 : -ENODEV;
 
-	for (unsigned i = 0; !result && list[i]; i++) {
+	/* The system's devices follow ours, and the kernel shows them itself. */
+	for (unsigned i = 0; !result && list[i] && !is_systems(list[i]); i++) {
 		struct vb_adapter adapter = { .index = i };
 
 		/* The device is closed at once: the program's process keeps no context of ours. */
@@ -158,6 +166,19 @@ int vb_adapter_each(int (*each)(const struct vb_adapter *adapter, void *arg), vo
 		if (adapter.context)
 			calls.ibv_close_device(adapter.context);
 	}
+	if (list)
+		calls.ibv_free_device_list(list);
+	return result;
+}
+
+int vb_adapter_each_system(int (*each)(const char *name, void *arg), void *arg)
+{
+	struct ibv_device **list = is_loaded() ? calls.ibv_get_device_list(NULL) : NULL;
+	int result = 0;
+
+	for (unsigned i = 0; list && !result && list[i]; i++)
+		if (is_systems(list[i]))
+			result = each(list[i]->name, arg);
 	if (list)
 		calls.ibv_free_device_list(list);
 	return result;

@@ -30,6 +30,8 @@ const struct vb_engine_table *vb_adapter_engine(void);
  * -ENODEV: libibverbs cannot be loaded.
  */
 int vb_adapter_each(int (*each)(const struct vb_adapter *adapter, void *arg), void *arg);
+/* Likewise for the names of the system's devices, where VERBENA_DEVICES asks for them. */
+int vb_adapter_each_system(int (*each)(const char *name, void *arg), void *arg);
 
 /* The GID is zero if the index is empty. */
 void vb_adapter_gid(const struct vb_adapter *adapter, unsigned index, union ibv_gid *gid);

@@ -195,6 +195,20 @@ static int build_adapter(const struct vb_adapter *adapter, void *arg)
 	return result ? result : link_node(visit.root_fd, adapter->uverbs);
 }
 
+/*
+ * A device of the system's, where VERBENA_DEVICES asks for them. The kernel follows the link, so it
+ * leads to the kernel's own directory. Its uverbs and umad nodes have the names of ours, and are
+ * not there.
+ */
+static int link_system(const char *name, void *arg)
+{
+	char target[128], path[128];
+
+	snprintf(target, sizeof(target), "/sys/class/infiniband/%s", name);
+	snprintf(path, sizeof(path), "sys/class/infiniband/%s", name);
+	return make_link(*(int *)arg, target, path);
+}
+
 /* --- all devices --- */
 
 int vb_build(int root_fd)
@@ -210,7 +224,9 @@ int vb_build(int root_fd)
 				    strlen(umad_class_abi));
 	if (!result)
 		result = link_node(root_fd, "rdma_cm");
-	return result ? result : vb_adapter_each(build_adapter, &root_fd);
+	if (!result)
+		result = vb_adapter_each(build_adapter, &root_fd);
+	return result ? result : vb_adapter_each_system(link_system, &root_fd);
 }
 
 static int refresh_adapter(const struct vb_adapter *adapter, void *arg)
@@ -273,6 +289,14 @@ static int mix_adapter(const struct vb_adapter *adapter, void *arg)
 	return 0;
 }
 
+static int mix_system(const char *name, void *arg)
+{
+	uint64_t *key = arg;
+
+	*key = mix_bytes(*key, name, strlen(name) + 1);
+	return 0;
+}
+
 uint64_t vb_build_key(void)
 {
 	const char *release = vb_adapter_release();
@@ -284,5 +308,6 @@ uint64_t vb_build_key(void)
 		key = mix_bytes(key, &namespace.st_ino, sizeof(namespace.st_ino));
 	key = mix_bytes(key, release, strlen(release));
 	vb_adapter_each(mix_adapter, &key);
+	vb_adapter_each_system(mix_system, &key);
 	return key;
 }

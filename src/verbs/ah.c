@@ -9,12 +9,14 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "net/gid.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/stale.h"
 #include "wire/grh.h"
 
 VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	VB_SYSTEM_PASS(pd, ibv_create_ah, (pd, attr));
 	VB_NO_CANCEL;
 	struct vb_ah *ah;
 	int err = vb_verbs_check_pd(pd, "ibv_create_ah");
@@ -32,6 +34,7 @@ VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 
 VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	VB_SYSTEM_PASS(ah, ibv_destroy_ah, (ah));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_AH, ah, "ibv_destroy_ah");
 
@@ -93,6 +96,7 @@ static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
 VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_init_ah_from_wc, (context, port_num, wc, grh, attr));
 	VB_NO_CANCEL;
 
 	memset(attr, 0, sizeof(*attr));
@@ -112,6 +116,7 @@ VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 VB_PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 					       struct ibv_grh *grh, uint8_t port_num)
 {
+	VB_SYSTEM_PASS(pd, ibv_create_ah_from_wc, (pd, wc, grh, port_num));
 	VB_NO_CANCEL;
 	struct ibv_ah_attr attr;
 

@@ -5,10 +5,12 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 
 VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t length, struct ibv_buf **out)
 {
+	VB_SYSTEM_PASS(pd, ibv_alloc_buf, (pd, length, out));
 	VB_NO_CANCEL;
 	struct ibv_buf *buf;
 	int err = vb_verbs_check_pd(pd, "ibv_alloc_buf");
@@ -29,6 +31,7 @@ VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t length, struct ibv_buf *
 
 VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf)
 {
+	VB_SYSTEM_PASS_VOID(buf, ibv_free_buf, (buf));
 	VB_NO_CANCEL;
 
 	if (vb_given_end(VB_GIVEN_BUF, buf, "ibv_free_buf"))
@@ -41,6 +44,7 @@ VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf)
 /* Buffers are ordinary memory. The man page has an error for those. */
 VB_PUBLIC int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
+	VB_SYSTEM_PASS(buf, ibv_export_buf_dmabuf_fd, (buf));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_BUF, buf, "ibv_export_buf_dmabuf_fd");
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 
 static _Atomic uint32_t cntr_count; /* of this process; at most VB_COMP_CNTR_MAX */
@@ -16,6 +17,7 @@ static _Atomic uint32_t cntr_count; /* of this process; at most VB_COMP_CNTR_MAX
 VB_PUBLIC int _ibv_query_comp_cntr_caps(struct ibv_context *context,
 					struct ibv_comp_cntr_caps *caps, size_t size)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, _ibv_query_comp_cntr_caps, (context, caps, size));
 	VB_NO_CANCEL;
 	const struct ibv_comp_cntr_caps all = { .max_value = UINT64_MAX,
 						.max_counters = VB_COMP_CNTR_MAX,
@@ -67,6 +69,7 @@ static int make_cntr(struct ibv_context *context, const struct ibv_comp_cntr_ini
 VB_PUBLIC struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 						     struct ibv_comp_cntr_init_attr *attr)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_create_comp_cntr, (context, attr));
 	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_comp_cntr");
@@ -101,6 +104,7 @@ static int destroy_cntr(struct vb_comp_cntr *cntr)
 
 VB_PUBLIC int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr)
 {
+	VB_SYSTEM_PASS(cntr, ibv_destroy_comp_cntr, (cntr));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_COMP_CNTR, cntr, "ibv_destroy_comp_cntr");
 
@@ -112,6 +116,7 @@ VB_PUBLIC int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr)
 VB_PUBLIC int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *cntr,
 				      struct ibv_qp_attach_comp_cntr_attr *attr)
 {
+	VB_SYSTEM_PASS(qp, ibv_qp_attach_comp_cntr, (qp, cntr, attr));
 	VB_NO_CANCEL;
 
 	static const char call[] = "ibv_qp_attach_comp_cntr";
@@ -165,36 +170,42 @@ static int use_value(struct ibv_comp_cntr *ibv, enum value_call call, uint64_t *
 
 VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value)
 {
+	VB_SYSTEM_PASS(cntr, ibv_set_comp_cntr, (cntr, value));
 	VB_NO_CANCEL;
 	return use_value(cntr, SET, &value);
 }
 
 VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value)
 {
+	VB_SYSTEM_PASS(cntr, ibv_set_err_comp_cntr, (cntr, value));
 	VB_NO_CANCEL;
 	return use_value(cntr, SET_ERRORS, &value);
 }
 
 VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount)
 {
+	VB_SYSTEM_PASS(cntr, ibv_inc_comp_cntr, (cntr, amount));
 	VB_NO_CANCEL;
 	return use_value(cntr, INC, &amount);
 }
 
 VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount)
 {
+	VB_SYSTEM_PASS(cntr, ibv_inc_err_comp_cntr, (cntr, amount));
 	VB_NO_CANCEL;
 	return use_value(cntr, INC_ERRORS, &amount);
 }
 
 VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value)
 {
+	VB_SYSTEM_PASS(cntr, ibv_read_comp_cntr, (cntr, value));
 	VB_NO_CANCEL;
 	return use_value(cntr, READ, value);
 }
 
 VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value)
 {
+	VB_SYSTEM_PASS(cntr, ibv_read_err_comp_cntr, (cntr, value));
 	VB_NO_CANCEL;
 	return use_value(cntr, READ_ERRORS, value);
 }

@@ -21,6 +21,7 @@
 #include "nic/pkey.h"
 #include "nic/profile.h"
 #include "path/fault/fault.h"
+#include "system/forward.h"
 #include "verbs/adversary.h"
 #include "verbs/ops.h"
 
@@ -183,9 +184,22 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 	return 0;
 }
 
+/* The context of a device of the system's, as the call returns it. */
+static struct ibv_context *give_system(struct ibv_context *context)
+{
+	int err = context ? vb_system_learn(context) : 0;
+
+	if (!err)
+		return context;
+	vb_system_ibv_close_device(context);
+	return vb_return_null(err);
+}
+
 VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	VB_NO_CANCEL;
+	if (vb_system_knows_device(device))
+		return give_system(vb_system_ibv_open_device(device));
 	struct vb_device *dev = vb_container(device, struct vb_device, ibv);
 	struct ibv_context *context;
 	struct vb_export *export = NULL;
@@ -211,6 +225,9 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	struct vb_device *dev;
 	int err;
 
+	/* The kernel may have a device behind it. */
+	if (!vb_export_is_file(cmd_fd) && vb_system_load())
+		return give_system(vb_system_ibv_import_device(cmd_fd));
 	if (vb_nic_prepare(&err))
 		err = vb_export_open(cmd_fd, &export, &dev);
 	if (err)
@@ -228,6 +245,10 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	VB_NO_CANCEL;
 	struct vb_context *ctx;
 
+	if (vb_system_has_context(context)) {
+		vb_system_forget(context);
+		return vb_system_ibv_close_device(context);
+	}
 	if (vb_given_end(VB_GIVEN_CONTEXT, context, "ibv_close_device"))
 		return vb_return_minus_one(-EINVAL);
 	ctx = vb_context(context);

@@ -13,12 +13,14 @@
 #include "nic/given.h"
 #include "nic/profile.h"
 #include "path/raw/raw.h"
+#include "system/forward.h"
 #include "verbs/adversary.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
 
 VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_create_comp_channel, (context));
 	VB_NO_CANCEL;
 	struct vb_channel *channel;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_comp_channel");
@@ -35,6 +37,7 @@ VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 
 VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+	VB_SYSTEM_PASS(channel, ibv_destroy_comp_channel, (channel));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_CHANNEL, channel, "ibv_destroy_comp_channel");
 
@@ -81,6 +84,11 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
 	VB_NO_CANCEL;
+	if (vb_system_has_context(context))
+		return vb_system_check_part(channel, "completion channel", "ibv_create_cq")
+			       ? vb_return_null(-EINVAL)
+			       : vb_system_ibv_create_cq(context, cqe, cq_context, channel,
+							 comp_vector);
 	const struct vb_cq_spec spec = {
 		.cqe = cqe,
 		.cq_context = cq_context,
@@ -96,6 +104,7 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 
 VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
+	VB_SYSTEM_PASS(cq, ibv_resize_cq, (cq, cqe));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_resize_cq");
 
@@ -108,6 +117,7 @@ VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
+	VB_SYSTEM_PASS(cq, ibv_destroy_cq, (cq));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_CQ, cq, "ibv_destroy_cq");
 
@@ -119,6 +129,7 @@ VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 			       void **cq_context)
 {
+	VB_SYSTEM_PASS(channel, ibv_get_cq_event, (channel, cq, cq_context));
 	VB_CANCEL_POINT;
 	struct vb_cq *found;
 	int err = vb_stale(vb_channel(channel)->nic, "ibv_get_cq_event");
@@ -138,6 +149,7 @@ VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 
 VB_PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
+	VB_SYSTEM_PASS_VOID(cq, ibv_ack_cq_events, (cq, count));
 	VB_NO_CANCEL;
 
 	vb_tell_release(cq);

@@ -19,6 +19,7 @@
 #include "nic/fact.h"
 #include "nic/pkey.h"
 #include "nic/qp.h"
+#include "system/forward.h"
 #include "verbs/ops.h"
 
 #undef ibv_get_device_list
@@ -55,8 +56,9 @@ static void copy_sized(void *to, size_t to_size, const void *from, size_t from_s
 VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	VB_NO_CANCEL;
+	struct ibv_device *system[VB_SYSTEM_DEVICES_MAX];
 	struct vb_device *const *table;
-	const int count = vb_device_table(&table);
+	const int own = vb_device_table(&table), count = own + vb_system_devices(system);
 	struct ibv_device **list = calloc((size_t)count + 1, sizeof(*list));
 
 	vb_tools_find();
@@ -67,7 +69,7 @@ VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (!list)
 		return vb_return_null(-ENOMEM);
 	for (int i = 0; i < count; i++)
-		list[i] = &table[i]->ibv;
+		list[i] = i < own ? &table[i]->ibv : system[i - own];
 	return list;
 }
 
@@ -84,6 +86,8 @@ VB_PUBLIC const char *ibv_get_device_name(struct ibv_device *device)
 
 VB_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 {
+	if (vb_system_knows_device(device))
+		return vb_system_ibv_get_device_guid(device);
 	return ((struct vb_device *)device)->guid;
 }
 
@@ -93,7 +97,8 @@ VB_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
  */
 VB_PUBLIC int ibv_get_device_index(struct ibv_device *device)
 {
-	(void)device;
+	if (vb_system_knows_device(device))
+		return vb_system_ibv_get_device_index(device);
 	return -1;
 }
 
@@ -122,6 +127,7 @@ static int check_index(const char *call, uint32_t port_num, int64_t index, uint6
 
 VB_PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_device, (context, attr));
 	VB_NO_CANCEL;
 	struct ibv_device_attr_ex all;
 
@@ -187,6 +193,7 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 /* In units of 100 Mb/s. */
 VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_port_speed, (context, port_num, speed));
 	VB_NO_CANCEL;
 
 	if (check_port("ibv_query_port_speed", port_num))
@@ -198,6 +205,7 @@ VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_nu
 VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 			     struct _compat_ibv_port_attr *attr)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_port, (context, port_num, attr));
 	VB_NO_CANCEL;
 
 	return vb_ops_query_port(context, port_num, (struct ibv_port_attr *)attr,
@@ -209,6 +217,7 @@ VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
 			    union ibv_gid *gid)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_gid, (context, port_num, index, gid));
 	VB_NO_CANCEL;
 	int err = check_index("ibv_query_gid", port_num, index, vb_fact(VB_FACT_GID_TBL_LEN));
 
@@ -231,6 +240,8 @@ static int check_gid_query(const char *call, uint32_t flags, size_t entry_size)
 VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, _ibv_query_gid_ex,
+			       (context, port_num, gid_index, entry, flags, entry_size));
 	VB_NO_CANCEL;
 	struct ibv_gid_entry found;
 	int err =
@@ -248,6 +259,8 @@ VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, _ibv_query_gid_table,
+			       (context, entries, max_entries, flags, entry_size));
 	VB_NO_CANCEL;
 	char *next = (char *)entries;
 	size_t count = 0;
@@ -274,6 +287,7 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 /* An empty entry has the type of its neighbours: only the index can be wrong. */
 int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, int *type)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_gid_type, (context, port_num, index, type));
 	VB_NO_CANCEL;
 
 	if (check_index("ibv_query_gid_type", port_num, index, vb_fact(VB_FACT_GID_TBL_LEN)))
@@ -287,6 +301,7 @@ int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned in
 
 VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_query_pkey, (context, port_num, index, pkey));
 	VB_NO_CANCEL;
 
 	if (check_index("ibv_query_pkey", port_num, index, vb_pkey_table_length()))
@@ -298,6 +313,7 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 
 VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_get_pkey_index, (context, port_num, pkey));
 	VB_NO_CANCEL;
 	const int err = check_port("ibv_get_pkey_index", port_num);
 	const int index = err ? err : vb_pkey_index(ntohs(pkey));

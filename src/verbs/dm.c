@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 
@@ -131,6 +132,7 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 
 VB_PUBLIC int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
+	VB_SYSTEM_PASS(dm, ibv_dm_export_dmabuf_fd, (dm));
 	VB_NO_CANCEL;
 
 	static const char call[] = "ibv_dm_export_dmabuf_fd";
@@ -149,6 +151,7 @@ VB_PUBLIC int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 
 VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_import_dm, (context, dm_handle));
 	VB_NO_CANCEL;
 	struct vb_dm *dm;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_dm");
@@ -160,6 +163,7 @@ VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_
 
 VB_PUBLIC void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	VB_SYSTEM_PASS_VOID(dm, ibv_unimport_dm, (dm));
 	VB_NO_CANCEL;
 
 	if (vb_given_end(VB_GIVEN_DM, dm, "ibv_unimport_dm"))

@@ -11,6 +11,7 @@
 #include "base/symver.h"
 #include "nic/context.h"
 #include "nic/given.h"
+#include "system/forward.h"
 
 enum {
 	MASK_KNOWN = IBV_DMAH_INIT_ATTR_MASK_CPU_ID | IBV_DMAH_INIT_ATTR_MASK_PH |
@@ -56,6 +57,7 @@ static int check_attr(const struct ibv_dmah_init_attr *attr)
 VB_PUBLIC struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
 					  struct ibv_dmah_init_attr *attr)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_alloc_dmah, (context, attr));
 	VB_NO_CANCEL;
 	struct vb_dmah *dmah;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_dmah");
@@ -91,6 +93,7 @@ static int free_dmah(struct vb_dmah *dmah)
 
 VB_PUBLIC int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 {
+	VB_SYSTEM_PASS(dmah, ibv_dealloc_dmah, (dmah));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_DMAH, dmah, "ibv_dealloc_dmah");
 

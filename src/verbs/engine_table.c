@@ -22,6 +22,8 @@
 #include "nic/pkey.h"
 #include "path/no_receive.h"
 #include "shm/slot.h"
+#include "system/context.h"
+#include "system/devices.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
 
@@ -244,6 +246,11 @@ static bool ib_lid_is(struct ibv_device *device, uint16_t lid, const union ibv_g
 	return vb_ib_lid_is((const struct vb_device *)device, lid, src, address, scope);
 }
 
+static bool system_object(const void *object)
+{
+	return vb_system_has(object);
+}
+
 /* --- the check --- */
 
 static void on_no_receive(void (*hook)(uint32_t qpn))
@@ -290,6 +297,13 @@ static const struct vb_engine_table table = {
 	.on_addresses = vb_link_hook,
 	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
+	.system_load = vb_system_load,
+	.system_beside = vb_system_beside,
+	.system_enter = vb_system_enter,
+	.system_errno = vb_system_errno,
+	.system_learn = vb_system_learn,
+	.system_device = vb_system_knows_device,
+	.system_object = system_object,
 	.extended_device = vb_extended_device,
 	.extended_cq = vb_extended_cq,
 	.extended_qp = vb_extended_qp,

@@ -18,7 +18,7 @@
 #include "verbs/extended.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 14 };
+enum { VB_ENGINE_TABLE_VERSION = 15 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -139,6 +139,17 @@ struct vb_engine_table {
 	int (*pkey_index)(uint16_t pkey);
 	/* True: a host answers for dst on the link, as far as is known (net/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
+
+	/* --- the system's library: system/load.h, context.h and devices.h have the details --- */
+
+	bool (*system_load)(void);
+	void *(*system_beside)(const char *name);
+	void (*system_enter)(void);
+	int (*system_errno)(void);
+	int (*system_learn)(struct ibv_context *context);
+	/* True: one of its devices, or an object of one. */
+	bool (*system_device)(const struct ibv_device *device);
+	bool (*system_object)(const void *object);
 
 	/* --- libverbena-legacy: verbs/extended.h has the details --- */
 

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "net/gid.h"
+#include "system/forward.h"
 
 enum {
 	VLAN_NONE = 0xffff,
@@ -78,6 +79,7 @@ static int resolve_mac(struct ibv_context *context, struct ibv_ah_attr *attr, ui
 VB_PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_resolve_eth_l2_from_gid, (context, attr, eth_mac, vid));
 	VB_NO_CANCEL;
 	int err = resolve_mac(context, attr, eth_mac);
 

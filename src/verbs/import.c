@@ -6,10 +6,12 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/mr.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 
 VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_import_pd, (context, pd_handle));
 	VB_NO_CANCEL;
 	struct vb_pd *pd;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_pd");
@@ -26,6 +28,7 @@ VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_
 
 VB_PUBLIC void ibv_unimport_pd(struct ibv_pd *pd)
 {
+	VB_SYSTEM_PASS_VOID(pd, ibv_unimport_pd, (pd));
 	VB_NO_CANCEL;
 
 	if (vb_given_end(VB_GIVEN_PD, pd, "ibv_unimport_pd"))
@@ -36,6 +39,7 @@ VB_PUBLIC void ibv_unimport_pd(struct ibv_pd *pd)
 
 VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
+	VB_SYSTEM_PASS(pd, ibv_import_mr, (pd, mr_handle));
 	VB_NO_CANCEL;
 	struct vb_mr *mr = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_import_mr");
@@ -47,6 +51,7 @@ VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 VB_PUBLIC void ibv_unimport_mr(struct ibv_mr *mr)
 {
+	VB_SYSTEM_PASS_VOID(mr, ibv_unimport_mr, (mr));
 	VB_NO_CANCEL;
 
 	/* A region that was registered here stays as it is. */

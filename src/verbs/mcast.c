@@ -5,10 +5,12 @@
 #include "engine/wire/multicast.h"
 #include "nic/given.h"
 #include "nic/profile.h"
+#include "system/forward.h"
 #include "verbs/stale.h"
 
 VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_SYSTEM_PASS(qp, ibv_attach_mcast, (qp, gid, lid));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_attach_mcast");
 
@@ -21,6 +23,7 @@ VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 VB_PUBLIC int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_SYSTEM_PASS(qp, ibv_detach_mcast, (qp, gid, lid));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_detach_mcast");
 

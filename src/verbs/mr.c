@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/mw.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -44,6 +45,7 @@ static struct ibv_mr *register_mr(struct ibv_pd *pd, void *addr, size_t length, 
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_mr, (pd, addr, length, access));
 	VB_NO_CANCEL;
 
 	return register_mr(pd, addr, length, (uintptr_t)addr, (unsigned)access);
@@ -52,6 +54,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					 uint64_t iova, int access)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_mr_iova, (pd, addr, length, iova, access));
 	VB_NO_CANCEL;
 
 	return register_mr(pd, addr, length, iova, (unsigned)access);
@@ -60,6 +63,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t l
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					  uint64_t iova, unsigned int access)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_mr_iova2, (pd, addr, length, iova, access));
 	VB_NO_CANCEL;
 
 	return register_mr(pd, addr, length, iova, access);
@@ -78,6 +82,7 @@ struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)
 
 VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	VB_SYSTEM_PASS(mr, ibv_dereg_mr, (mr));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_MR, mr, "ibv_dereg_mr");
 

@@ -5,11 +5,13 @@
 #include "base/symver.h"
 #include "nic/dmabuf.h"
 #include "nic/profile.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 
 VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_dmabuf_mr, (pd, offset, length, iova, fd, access));
 	VB_NO_CANCEL;
 	const struct vb_mr_spec spec = { .length = length,
 					 .iova = iova,

@@ -10,6 +10,7 @@
 #include "nic/buf.h"
 #include "nic/dmabuf.h"
 #include "nic/dmah.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 
 enum {
@@ -102,6 +103,7 @@ static int make_region(struct vb_pd *pd, const struct vb_abi_mr_init_attr *attr,
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *ibv_attr)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_mr_ex, (pd, ibv_attr));
 	VB_NO_CANCEL;
 
 	/* The mask says whether the last member is there. */
@@ -127,6 +129,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 VB_PUBLIC struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
 					size_t length, int access)
 {
+	VB_SYSTEM_PASS(pd, ibv_reg_buf_mr, (pd, buf, addr, length, access));
 	VB_NO_CANCEL;
 	struct vb_abi_mr_init_attr attr = { .length = length,
 					    .access = access,

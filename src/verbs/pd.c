@@ -5,9 +5,11 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/given.h"
+#include "system/forward.h"
 
 VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+	VB_SYSTEM_PASS_CONTEXT(context, ibv_alloc_pd, (context));
 	VB_NO_CANCEL;
 	struct vb_pd *pd;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_pd");
@@ -24,6 +26,7 @@ VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 VB_PUBLIC int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	VB_SYSTEM_PASS(pd, ibv_dealloc_pd, (pd));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_PD, pd, "ibv_dealloc_pd");
 

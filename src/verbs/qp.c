@@ -14,6 +14,7 @@
 #include "nic/fact.h"
 #include "nic/qp_cap.h"
 #include "nic/rate.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
@@ -108,9 +109,23 @@ struct ibv_qp *vb_verbs_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	return vb_verbs_give_qp(qp, err);
 }
 
+static struct ibv_qp *create_system_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	static const char call[] = "ibv_create_qp";
+	int err = vb_system_check_part(attr->send_cq, "send CQ", call);
+
+	if (!err)
+		err = vb_system_check_part(attr->recv_cq, "receive CQ", call);
+	if (!err)
+		err = vb_system_check_part(attr->srq, "SRQ", call);
+	return err ? vb_return_null(err) : vb_system_ibv_create_qp(pd, attr);
+}
+
 VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	VB_NO_CANCEL;
+	if (vb_system_has(pd))
+		return create_system_qp(pd, attr);
 
 	return vb_verbs_create_qp(pd, attr, 0);
 }
@@ -128,6 +143,7 @@ static void look_for_failure(struct vb_qp *qp)
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			   struct ibv_qp_init_attr *init)
 {
+	VB_SYSTEM_PASS(qp, ibv_query_qp, (qp, attr, mask, init));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_query_qp");
 
@@ -149,6 +165,7 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
 VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	VB_SYSTEM_PASS(qp, ibv_modify_qp, (qp, attr, mask));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_modify_qp");
 
@@ -196,6 +213,7 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 
 VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	VB_SYSTEM_PASS(qp, ibv_destroy_qp, (qp));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_QP, qp, "ibv_destroy_qp");
 

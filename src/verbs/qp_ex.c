@@ -8,6 +8,7 @@
 #include "base/symver.h"
 #include "nic/fact.h"
 #include "path/raw/tso.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
@@ -127,6 +128,7 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
+	VB_SYSTEM_PASS(qp, ibv_qp_to_qp_ex, (qp));
 	if (vb_qp(qp)->builder)
 		return &vb_qp(qp)->ex;
 	vb_explain("ibv_qp_to_qp_ex: QP 0x%06x was created without send_ops_flags", qp->qp_num);

@@ -6,6 +6,7 @@
 #include "base/symver.h"
 #include "nic/mr.h"
 #include "nic/profile.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/stale.h"
 
@@ -65,6 +66,7 @@ static int change_region(struct vb_mr *mr, int flags, struct ibv_pd *pd, void *a
 VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			   size_t length, int access)
 {
+	VB_SYSTEM_PASS(ibv, ibv_rereg_mr, (ibv, flags, pd, addr, length, access));
 	VB_NO_CANCEL;
 	struct vb_mr *mr = vb_mr(ibv);
 	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/profile.h"
+#include "system/forward.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -25,6 +26,7 @@ struct ibv_srq *vb_verbs_give_srq(struct vb_srq *srq, int err)
 
 VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	VB_SYSTEM_PASS(pd, ibv_create_srq, (pd, attr));
 	VB_NO_CANCEL;
 	struct vb_srq *srq = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_create_srq");
@@ -60,6 +62,7 @@ struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq
 
 VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
+	VB_SYSTEM_PASS(srq, ibv_modify_srq, (srq, attr, mask));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_modify_srq");
 
@@ -70,6 +73,7 @@ VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int
 
 VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
+	VB_SYSTEM_PASS(srq, ibv_query_srq, (srq, attr));
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_query_srq");
 
@@ -84,6 +88,7 @@ VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 VB_PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 {
+	VB_SYSTEM_PASS(srq, ibv_destroy_srq, (srq));
 	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_SRQ, srq, "ibv_destroy_srq");
 

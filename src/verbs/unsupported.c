@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/symver.h"
+#include "system/forward.h"
 
 /*
  * The two ends of a connection have nothing to agree upon here. Programs that know of vendor
@@ -18,6 +19,7 @@ static int no_options(void)
 
 VB_PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
+	VB_SYSTEM_PASS(qp, ibv_set_ece, (qp, ece));
 	if (ece->vendor_id)
 		vb_explain("ibv_set_ece: QP 0x%06x: the device has no options of vendor 0x%x",
 			   qp->qp_num, ece->vendor_id);
@@ -26,6 +28,7 @@ VB_PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 VB_PUBLIC int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
+	VB_SYSTEM_PASS(qp, ibv_query_ece, (qp, ece));
 	*ece = (struct ibv_ece){ 0 };
 	return no_options();
 }
@@ -33,5 +36,6 @@ VB_PUBLIC int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 /* 0: only the last bytes are promised to become visible last, not each byte in address order. */
 VB_PUBLIC int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
+	VB_SYSTEM_PASS(qp, ibv_query_qp_data_in_order, (qp, op, flags));
 	return 0;
 }

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "net/gid.h"
+#include "system/forward.h"
 
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src);
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst, struct ib_user_path_rec *src);
@@ -41,6 +42,20 @@ const char *vb_gid_print(const union ibv_gid *gid, char *text)
 	(void)gid;
 	*text = '\0';
 	return text;
+}
+
+/* There are no devices of the system. */
+_Atomic bool vb_system_in_use;
+
+bool vb_system_knows(const struct ibv_context *context)
+{
+	return false;
+}
+
+int vb_system_ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+					  uint8_t mac[6], uint16_t *vid)
+{
+	return -EOPNOTSUPP;
 }
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)

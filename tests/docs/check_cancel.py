@@ -20,7 +20,7 @@ BARE = """ibv_copy_ah_attr_from_kern ibv_copy_qp_attr_from_kern ibv_copy_path_re
     ibv_copy_path_rec_to_kern ibv_get_device_name ibv_get_device_guid ibv_get_device_index
     ibv_node_type_str ibv_port_state_str ibv_event_type_str ibv_wc_status_str ibv_wr_opcode_str
     ibv_qp_to_qp_ex ibv_rate_to_mult mult_to_ibv_rate ibv_rate_to_mbps mbps_to_ibv_rate ibv_set_ece
-    ibv_query_ece ibv_query_qp_data_in_order ibv_fork_init ibv_is_fork_initialized
+    ibv_query_ece ibv_query_qp_data_in_order
     ibv_dontfork_range ibv_dofork_range ibv_cmd_poll_cq __ioctl_final_num_attrs
     ibv_free_device_list rdma_event_str rdma_get_src_port rdma_get_dst_port rdma_freeaddrinfo
     rdma_free_devices"""
