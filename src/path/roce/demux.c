@@ -423,7 +423,7 @@ static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_hazard_leave(roce->thread);
 }
 
-/* Nothing follows from reserved bits (IBA 9.2): an adaptive switch, or a later version, sets some. */
+/* Nothing follows from reserved bits (IBA 9.2): switches set some, and a later version may. */
 static void reserved_count(struct vb_roce *roce, const struct vb_packet *packet)
 {
 	if (__builtin_expect(packet->reserved, 0))

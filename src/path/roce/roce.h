@@ -346,7 +346,7 @@ struct vb_roce {
 		uint64_t ns; /* 0: none came */
 	} stray;             /* under VERBENA_EXPLAIN: the last answer for a QP that is not there */
 	uint64_t flaws[VB_PACKET_FLAWS];
-	uint64_t reserved; /* packets with reserved bits, which were accepted */
+	uint64_t reserved;             /* packets with reserved bits, which were accepted */
 	struct vb_wired_counters past; /* counters of QPs that were dropped */
 };
 
