@@ -179,6 +179,8 @@ void vb_check_attributes(struct vb_object *qp, const struct ibv_qp_attr *attr, i
 		qp->rnr_retry = attr->rnr_retry;
 	if (by_library)
 		return;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		qp->no_reads = attr->max_rd_atomic ? NULL : stack;
 	if (mask & IBV_QP_TIMEOUT)
 		check_timeout(qp, attr->timeout, stack);
 	if (mask & IBV_QP_RNR_RETRY)

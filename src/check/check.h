@@ -113,6 +113,7 @@ struct vb_object {
 	bool sig_all;
 	bool untracked; /* its completions do not say enough */
 	uint8_t rnr_retry, min_rnr_timer;
+	const struct vb_stack *no_reads; /* set max_rd_atomic to 0; NULL: it is not */
 	int (*wr_complete)(struct ibv_qp_ex *);
 	void (*wr_start)(struct ibv_qp_ex *);
 	void (*wr_abort)(struct ibv_qp_ex *);

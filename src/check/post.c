@@ -109,6 +109,18 @@ static bool reads_until_completed(const struct vb_object *qp, const struct vb_wo
 	return work->signaled || qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
 }
 
+/* Verbena and mlx5 execute one at a time, Linux Soft-RoCE none. */
+static void check_reads(const struct vb_object *qp, const struct vb_work *work)
+{
+	if (work->kind == VB_WORK_FETCH && qp->no_reads)
+		vb_report(VB_RULE_LIMIT,
+			  VB_CALLS({ "posted by", work->stack },
+				   { "max_rd_atomic set to 0 by", qp->no_reads }),
+			  "A READ or atomic was posted to QP 0x%06x, whose max_rd_atomic is 0: "
+			  "none may be under way. On Soft-RoCE it never begins.",
+			  qp->qpn);
+}
+
 static void push_send(struct vb_object *qp, const struct ibv_send_wr *wr,
 		      const struct vb_stack *stack)
 {
@@ -124,6 +136,7 @@ static void push_send(struct vb_object *qp, const struct ibv_send_wr *wr,
 	work->needs_receive = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
 			      wr->opcode == IBV_WR_SEND_WITH_INV ||
 			      wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	check_reads(qp, work);
 	if (has_payload(wr)) {
 		check_keys(wr->sg_list, wr->num_sge, stack);
 		vb_work_gather(work, wr->sg_list, wr->num_sge);

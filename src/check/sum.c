@@ -6,7 +6,7 @@
  * Reading a long buffer twice takes as long as sending it. So all bytes are summed of the first
  * long buffers of a queue only. Of a later send the first and the last bytes are summed, and a
  * window somewhere between, by chance: a small change in the middle shows when it happens again. Of
- * later receives one in 128 is summed wholly, by chance as well: a program may use its buffers in
+ * later receives one in 256 is summed wholly, by chance as well: a program may use its buffers in
  * turn.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
@@ -17,7 +17,7 @@
 #include "check/check.h"
 
 enum { LONG = 4096, HEAD = 128, TAIL = 64 };
-enum { WHOLE_FIRST = 64, WINDOW = 1024, WHOLE_RECEIVES = 128 };
+enum { WHOLE_FIRST = 64, WINDOW = 512, WHOLE_RECEIVES = 256 };
 
 /* --- the sum of some bytes --- */
 
@@ -204,7 +204,7 @@ static bool part_of(const struct vb_work *work, int part, uint64_t *from, uint64
 	*to = cuts[part + 1] < work->length ? cuts[part + 1] : work->length;
 	if (!work->whole && part == VB_SUMS - 1)
 		*from = work->length - TAIL;
-	return *from < *to && (work->whole || part < 2 || part == VB_SUMS - 1);
+	return *from < *to && (work->whole || !part || part == VB_SUMS - 1);
 }
 
 void vb_sum_receive(struct vb_queue *queue, struct vb_work *work)

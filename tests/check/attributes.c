@@ -107,10 +107,38 @@ static void right_limit(struct rig *rig)
 	rig->a = rig_qp(rig, rig->cq, &wish);
 }
 
+static void read_once(struct rig *rig)
+{
+	struct ibv_sge sge = rig_sge(rig, rig->in, 64);
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_READ,
+					.send_flags = IBV_SEND_SIGNALED,
+					.wr.rdma = { (uintptr_t)rig->out, rig->mr->rkey } };
+
+	MUST(!ibv_post_send(rig->a, &wr, &bad)); /* <- */
+	rig_wait_for(rig->cq, 1);
+}
+
+static void wrong_limit_reads(struct rig *rig)
+{
+	struct wish wish = WISH;
+
+	wish.max_rd_atomic = 0;
+	rig_renew(rig, rig->cq, &wish);
+	read_once(rig);
+}
+
+static void right_limit_reads(struct rig *rig)
+{
+	struct wish wish = WISH;
+
+	wish.max_rd_atomic = 1;
+	rig_renew(rig, rig->cq, &wish);
+	read_once(rig);
+}
+
 const struct pair attribute_pairs[] = {
-	{ PAIR("timer", timeout) },
-	{ PAIR("timer/rnr", short) },
-	{ PAIR("route", route) },
-	{ PAIR("limit", limit) },
-	{ 0 },
+	{ PAIR("timer", timeout) }, { PAIR("timer/rnr", short) },         { PAIR("route", route) },
+	{ PAIR("limit", limit) },   { PAIR("limit/reads", limit_reads) }, { 0 },
 };

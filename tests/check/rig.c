@@ -76,7 +76,7 @@ static void to_rts(struct ibv_qp *qp, const struct wish *wish)
 				    .timeout = wish->timeout,
 				    .retry_cnt = 7,
 				    .rnr_retry = wish->rnr_retry,
-				    .max_rd_atomic = 1 };
+				    .max_rd_atomic = wish->max_rd_atomic };
 
 	MUST(!ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

@@ -31,9 +31,10 @@ struct wish {
 	uint8_t hop_limit;
 	union ibv_gid *to; /* another address than the own one */
 	struct ibv_srq *srq;
+	uint8_t max_rd_atomic;
 };
 
-#define WISH ((struct wish){ { DEPTH, DEPTH, 1, 1, 0 }, false, 14, 12, 7, 64, NULL, NULL })
+#define WISH ((struct wish){ { DEPTH, DEPTH, 1, 1, 0 }, false, 14, 12, 7, 64, NULL, NULL, 1 })
 
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);
