@@ -43,12 +43,14 @@ def reason_of(suite, case):
     """Why a test was skipped. A newer meson has it beside the case, an older one in the output; the
     TAP of cmocka has none, and the test says it on standard error."""
     told = (case.findtext("system-out") or "").strip()
+    output = suite.findtext("system-out") or ""
     if not told:
-        output = suite.findtext("system-out") or ""
         line = re.search(rf"^ok {re.escape(case.get('name'))} # SKIP ?(.*)", output, re.M)
         told = line[1] if line else ""
     if not told:
-        said = re.search(r"^SKIPPED: (.*)", suite.findtext("system-err") or "", re.M)
+        output += "\n" + (suite.findtext("system-err") or "")
+        said = (re.search(rf"^# SKIPPED: (.*)\nok {re.escape(case.get('name'))}", output, re.M) or
+                re.search(r"^(?:# )?SKIPPED: (.*)", output, re.M))
         told = said[1] if said else "no reason was given"
     return re.sub(r"^1\.\.0 # SKIP ", "", told.splitlines()[0])
 

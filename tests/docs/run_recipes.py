@@ -56,6 +56,9 @@ def obstacle(program):
             (program, "-E", "-include", "mpi.h", "-x", "c", "/dev/null"),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         return f"{program} has no mpi.h"
+    if program == "ucx_info" and "#define HAVE_IB " not in subprocess.run(
+            (program, "-b"), text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout:
+        return "UCX of this system was built without verbs"
     if program == "ucx_perftest" and "libmpi" in subprocess.run(
             ("ldd", shutil.which(program)), text=True, stdout=subprocess.PIPE).stdout:
         return "this ucx_perftest is started by MPI alone"

@@ -103,8 +103,10 @@ static bool isolated; /* in a network namespace of our own, with an address besi
 
 static void a_port_is_taken_as_tcp_would_say(void **state)
 {
-	if (!isolated)
+	if (!isolated) {
+		print_message("# SKIPPED: this needs a network namespace\n");
 		skip();
+	}
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
 		expect(&pairs[i], 0, 1);
 		expect(&pairs[i], 1, 0);

@@ -358,8 +358,10 @@ static void pages_move_beside_a_writer(void **state)
 {
 	unsigned moves;
 
-	if (vb_hold_kind() != VB_HOLD_THREADS)
+	if (vb_hold_kind() != VB_HOLD_THREADS) {
+		print_message("# SKIPPED: the system does not let this user move pages\n");
 		skip();
+	}
 	vb_move_rules_off = VB_RULE_ALONE;
 	assert_true(moves_beside_a_writer(&moves));
 	assert_int_equal(moves, MOVES);
@@ -418,7 +420,8 @@ static void pinned_pages_stay(void **state)
 
 	if (ring < 0) {
 		assert_int_equal(vb_mr_deregister(mr), 0);
-		skip(); /* there is no io_uring here */
+		print_message("# SKIPPED: there is no io_uring here\n");
+		skip();
 	}
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "ab", 2), 2);
