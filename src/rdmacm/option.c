@@ -137,5 +137,7 @@ VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, voi
 	vb_cma_lock();
 	err = set_option(vb_cma_id(id), level, optname, optval, optlen);
 	vb_cma_unlock();
+	if (!err)
+		err = vb_cma_system_option(vb_cma_id(id), level, optname, optval, optlen);
 	return vb_return_minus_one(err);
 }

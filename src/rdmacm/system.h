@@ -43,6 +43,8 @@ int vb_cma_system_bind(struct vb_cma_id *id, const struct sockaddr *addr, const 
 /* True: the way to dst leads over a device of the system, and the id has a shadow from now on. */
 bool vb_cma_system_carries(struct vb_cma_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst);
+/* An id on a wildcard has set an option: its shadow gets it, too. */
+int vb_cma_system_option(struct vb_cma_id *id, int level, int name, void *value, size_t length);
 /* The shadow of a listener on a wildcard listens, too. */
 int vb_cma_system_listen(struct vb_cma_id *id, int backlog);
 int vb_cma_system_migrate(struct vb_cma_id *id, struct vb_cma_channel *to);

@@ -22,6 +22,13 @@ static int set_option(struct rdma_cm_id *shadow, int name, void *value, size_t l
 		vb_cma_system()->rdma_set_option(shadow, RDMA_OPTION_ID, name, value, length));
 }
 
+int vb_cma_system_option(struct vb_cma_id *id, int level, int name, void *value, size_t length)
+{
+	if (!id->shadow || level != RDMA_OPTION_ID)
+		return 0;
+	return set_option(id->shadow, name, value, length);
+}
+
 /* Options that the program set before the address was known. */
 static int repeat_options(const struct vb_cma_id *id, struct rdma_cm_id *shadow)
 {

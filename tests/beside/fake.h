@@ -33,6 +33,7 @@ struct fake_device {
 	int cm_events;     /* fetched and not acknowledged */
 	int refused_binds; /* so many binds to a wildcard find their port in use */
 	int cm_fails;      /* rdma_connect fails */
+	int cm_options;    /* calls of rdma_set_option */
 	int letters;       /* what isalpha has said, in the thread that called last */
 };
 

@@ -363,6 +363,32 @@ static void both_have_the_port_or_none(void **state)
 	expect_nothing_left();
 }
 
+/* Set before the address is known, after a wildcard, and on an id of the system's. */
+static void options_reach_both(void **state)
+{
+	struct rdma_cm_id *early = make_id(channel, NULL), *late = make_id(channel, NULL);
+	int yes = 1;
+	uint8_t tos = 8;
+
+	fake->cm_options = 0;
+	assert_int_equal(
+		rdma_set_option(early, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)),
+		0);
+	assert_int_equal(fake->cm_options, 0);
+	assert_int_equal(rdma_bind_addr(early, address(FAKE_ADDRESS, 0)), 0);
+	assert_int_equal(fake->cm_options, 1);
+	assert_int_equal(
+		rdma_set_option(early, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)), 0);
+	assert_int_equal(fake->cm_options, 2);
+	assert_int_equal(rdma_bind_addr(late, address("0.0.0.0", 0)), 0);
+	assert_int_equal(
+		rdma_set_option(late, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)), 0);
+	assert_int_equal(fake->cm_options, 3);
+	assert_int_equal(rdma_destroy_id(early), 0);
+	assert_int_equal(rdma_destroy_id(late), 0);
+	expect_nothing_left();
+}
+
 static int child(struct rdma_cm_id *inherited)
 {
 	struct rdma_event_channel *own = rdma_create_event_channel();
@@ -408,6 +434,7 @@ int main(void)
 		cmocka_unit_test(ids_move_between_channels),
 		cmocka_unit_test(errno_is_that_of_the_program),
 		cmocka_unit_test(both_have_the_port_or_none),
+		cmocka_unit_test(options_reach_both),
 		cmocka_unit_test(children_begin_anew),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * VERBENA_PATH, VERBENA_KEYS and VERBENA_LANES. They are read once, so each case is a process of
- * its own.
+ * VERBENA_PATH, VERBENA_KEYS, VERBENA_LANES and VERBENA_MAP. They are read once, so each case is a
+ * process of its own.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -142,6 +142,36 @@ static void lanes_are_a_number(void **state)
 	}
 }
 
+struct map_row {
+	const char *devices;
+	enum vb_map_choice choice;
+};
+
+static int maps_as_told(const void *arg)
+{
+	const struct map_row *row = arg;
+
+	setenv("VERBENA_MAP", "always", 1);
+	unsetenv("VERBENA_DEVICES");
+	if (row->devices)
+		setenv("VERBENA_DEVICES", row->devices, 1);
+	child_check(vb_config_map() == row->choice);
+	return 0;
+}
+
+/* Their NICs keep the physical pages of regions, which a mapping would change. */
+static void nothing_is_mapped_beside_devices_of_the_host(void **state)
+{
+	static const struct map_row rows[] = {
+		{ NULL, VB_MAP_ALWAYS },
+		{ "lo", VB_MAP_ALWAYS },
+		{ "lo,+system", VB_MAP_OFF },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_child_passes(maps_as_told, &rows[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +179,7 @@ int main(void)
 		cmocka_unit_test(another_name_is_an_error_that_is_said_once),
 		cmocka_unit_test(keys_are_equal_unless_told_otherwise),
 		cmocka_unit_test(lanes_are_a_number),
+		cmocka_unit_test(nothing_is_mapped_beside_devices_of_the_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

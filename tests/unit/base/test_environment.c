@@ -97,6 +97,21 @@ static void a_choice_is_one_of_the_values(void **state)
 	}
 }
 
+static void a_list_has_whole_words(void **state)
+{
+	static const struct {
+		const char *text;
+		bool has;
+	} rows[] = { { NULL, false },          { "", false },          { "+system", true },
+		     { "lo,+system", true },   { "+system lo", true }, { ",, +system,\t", true },
+		     { "+systems,lo", false }, { "system", false },    { "a+system", false } };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		set(VB_ENV_DEVICES, rows[i].text);
+		assert_int_equal(vb_environment_has(VB_ENV_DEVICES, VB_WORD_SYSTEM), rows[i].has);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +121,7 @@ int main(void)
 		cmocka_unit_test(a_flag_is_anything_but_empty_and_0),
 		cmocka_unit_test(a_number_has_the_default_of_its_row),
 		cmocka_unit_test(a_choice_is_one_of_the_values),
+		cmocka_unit_test(a_list_has_whole_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,8 @@ static void a_list_of_devices_is_read_as_documented(void **state)
 		{ "eth0,eth0,ib,ib", "eth0 !" },
 		{ "a-name-that-is-too-long,lo", "lo" },
 		{ "ib0,ibx", "ib0 ibx" },
+		{ "+system", "" },
+		{ "lo,+system,ib,+more", "lo ! +more" },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
