@@ -165,7 +165,7 @@ static bool own_key_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 	return true;
 }
 
-/* What can be wrong with such a request. The peer knows what is. */
+/* The faults that such a request may have. The peer knows which it is. */
 static bool invalid_words(const struct vb_wqe *wqe, char text[VB_PATH_WORDS])
 {
 	const char *causes = "a receive that is too short, another path_mtu, or an SRQ that does "

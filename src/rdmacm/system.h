@@ -69,7 +69,7 @@ static inline bool vb_cma_is_systems(const struct rdma_cm_id *id)
 	return id && ((const struct vb_cma_id *)id)->is_systems;
 }
 
-/* What a public call on such an id returns; the arguments name `shadow`. */
+/* The result of a public call on such an id; the arguments name `shadow`. */
 #define VB_CMA_SYSTEM_RESULT(which, call, args)                               \
 	({                                                                    \
 		struct vb_cma_id *passed = vb_cma_id(which);                  \
